@@ -11,6 +11,8 @@
 
 /* Names that come and go. */
 
+static const char what_link[] = "symbolic link in the git directory";
+
 int call_mkdir(struct call *call)
 {
 	cleanup_target struct target target = TARGET_INIT;
@@ -61,6 +63,7 @@ int call_symlink(struct call *call)
 {
 	cleanup_target struct target target = TARGET_INIT;
 	int r, at = call->nr == SYS_symlinkat;
+	enum git_verdict verdict;
 	char text[PATH_MAX];
 
 	call->action = "create";
@@ -71,9 +74,14 @@ int call_symlink(struct call *call)
 		return r;
 	if (target.object >= 0)
 		return -EEXIST;
-	r = call_permit_new(call, &target, NAMES_SYMLINK);
+	r = guard_permit(call, &target, NAMES_SYMLINK, false, &verdict);
+	if (r == 0 && verdict != GIT_ALLOW &&
+	    (verdict != GIT_VET_LINK || !streq(text, GIT_PROBE_TEXT)))
+		r = guard_refuse(call, EPERM, what_link);
 	if (r == 0)
 		r = guard_permit_link(call, &target, text);
+	if (r == 0)
+		r = call_count_one(call, &target);
 	if (r < 0)
 		return r;
 	if (symlinkat(text, target.parent, target.name) < 0)
@@ -158,6 +166,8 @@ static int permit_move(struct call *call, const struct target *from, const struc
 	call->moves_from = from->path;
 	if (r == 0)
 		r = guard_permit(call, to, arrival(st), S_ISDIR(st->st_mode), ret_verdict);
+	if (r == 0 && *ret_verdict == GIT_VET_LINK)
+		r = guard_refuse(call, EPERM, what_link);
 	if (r == 0)
 		r = guard_permit_special(call, to, st->st_mode);
 	if (r == 0 && S_ISLNK(st->st_mode))

@@ -195,7 +195,8 @@ int call_permit_plain(struct call *call, const struct target *target, enum names
 	/* Its times and its mode are nothing that git obeys; call_permit_content() is about the
 	 * rest. */
 	if (r == 0 && verdict != GIT_ALLOW && verdict != GIT_VET_POINTER) {
-		call->rule = "git config";
+		call->rule = verdict == GIT_VET_LINK ? "symbolic link in the git directory"
+						     : "git config";
 		return -EPERM;
 	}
 	return r;

@@ -20,7 +20,7 @@
  *   1. reads the pipe, which has held the text until then,
  *   2. looks whether the file still is what its name in the directory means, and where that is now,
  *   3. vets the text for that place: it leads to one beneath a `.git` in the same writable root,
- *      through no link,
+ *      through no link, and all but its last name exists,
  *   4. writes it to the file, which nobody else has open to write.
  * The guard does all of it between two calls, so no directory moves meanwhile (moved.c looks at the
  * pointers in one that does), and of several writers the last one's text counts as a whole. Nobody
@@ -60,6 +60,19 @@ bool guard_is_way_plain(const char *path)
 	return fd >= 0 || fd == -ENOENT;
 }
 
+/* The last name of a pointer need not exist yet: git writes the pointer first. Its directory must,
+ * because a link could take the place of a missing one later. */
+static bool has_parent(const char *path)
+{
+	char parent[PATH_MAX];
+	cleanup_fd int fd = -1;
+
+	snprintf(parent, sizeof parent, "%.*s", (int)(path_name(path) - path), path);
+	fd = fd_openat2(AT_FDCWD, parent, O_PATH | O_DIRECTORY, 0,
+			RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+	return fd >= 0;
+}
+
 /* `dir`: where the pointer is. */
 static const char *vet(const struct guard *guard, const char *dir, const char *name,
 		       const char *text, size_t size)
@@ -77,7 +90,9 @@ static const char *vet(const struct guard *guard, const char *dir, const char *n
 	/* worktrees/NAME/gitdir names a file ".git", which git writes next. */
 	if (is_gitdir && !names_is_git(path_name(path), strlen(path_name(path))))
 		return "git worktree";
-	return guard_is_way_plain(path) ? NULL : "git pointer through a link";
+	if (!guard_is_way_plain(path))
+		return "git pointer through a link";
+	return has_parent(path) ? NULL : "git pointer into a directory that does not exist";
 }
 
 static bool is_in_place(const struct guard_pointer *pointer)

@@ -266,12 +266,9 @@ static bool is_tree_clean(int parent_fd, const char *name, struct survey *survey
 			if (survey->n_left-- == 0 || (size_t)snprintf(survey->path + length, room,
 								      "/%s", entry->d_name) >= room)
 				return false;
-			if (is_special(type))
+			if (is_special(type) || type == DT_LNK)
 				return false;
-			if (git_guard(survey->path,
-				      type == DT_DIR   ? NAMES_MKDIR
-				      : type == DT_LNK ? NAMES_SYMLINK
-						       : NAMES_CREATE,
+			if (git_guard(survey->path, type == DT_DIR ? NAMES_MKDIR : NAMES_CREATE,
 				      true, &what) != GIT_ALLOW)
 				return false;
 			if (type == DT_DIR && !is_tree_clean(fd, entry->d_name, survey, depth + 1))

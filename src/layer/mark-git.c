@@ -227,6 +227,9 @@ static const char *mark_inside(const struct marker *marker, const char *path, co
 
 	if (verdict == GIT_REFUSE)
 		return what;
+	/* git init removes it at once: one that has stayed is none of git's. */
+	if (verdict == GIT_VET_LINK)
+		return "symbolic link in the git directory";
 	if (has_content && ends_with(inside, "rebase-merge/git-rebase-todo"))
 		return what_rebase;
 	/* "x/y" is git-merge-x/y, from the top of the work tree. */

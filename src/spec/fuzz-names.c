@@ -36,6 +36,8 @@ static void ask_git(const char *inside, enum names_action action, bool is_own)
 		abort();
 	if (verdict == GIT_COMMONDIR && action != NAMES_CREATE)
 		abort();
+	if (action == NAMES_SYMLINK && verdict != GIT_REFUSE && verdict != GIT_VET_LINK)
+		abort();
 	if ((verdict == GIT_VET_CONFIG || verdict == GIT_VET_SUBMODULE_CONFIG) &&
 	    action != NAMES_RENAME_TO)
 		abort();

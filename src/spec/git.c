@@ -608,8 +608,9 @@ static enum git_verdict judge_self(struct question *q)
 	return refuse(q, what_directory);
 }
 
-/* A link in a git directory is a way around all names; but git init wants to see that it can make
- * one, in a submodule as well, and would note core.symlinks=false. */
+/* A link in a git directory makes a name mean another place: git would read its config and hooks
+ * there. git init makes one link to test the file system, in a submodule as well, removes it, and
+ * writes core.symlinks=false if that fails. The link's text decides (GIT_VET_LINK). */
 static enum git_verdict judge_symlink(struct question *q, const char *inside)
 {
 	const char *name = path_name(inside);
@@ -621,7 +622,7 @@ static enum git_verdict judge_symlink(struct question *q, const char *inside)
 	if (!take_step(name, &step) || kind_of(&step) != KIND_PROBE)
 		return refuse(q, what_symlink);
 	q->action = NAMES_CREATE;
-	return judge(q, inside);
+	return judge(q, inside) == GIT_ALLOW ? GIT_VET_LINK : refuse(q, what_symlink);
 }
 
 enum git_verdict git_guard(const char *inside, enum names_action action, bool is_own,

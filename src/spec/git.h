@@ -29,6 +29,10 @@ enum git_verdict {
 	GIT_VET_INDEX,		  /* index by rename: the same, by git_index_vet() */
 	GIT_VET_REFS,		  /* packed-refs by rename: the same, by git_refs_vet() */
 	GIT_VET_POINTER,	  /* a pointer's text is read before it counts: git_pointer_vet() */
+	/* A link as git init makes it to test the file system: its text must be GIT_PROBE_TEXT, and
+	 * it is made by symlink(), not by rename or hard link. In a layer it is marked: git removes
+	 * it at once. */
+	GIT_VET_LINK,
 	GIT_COMMONDIR, /* the guard writes "../..\n" itself and drops the caller's bytes */
 	GIT_REFUSE,
 };
@@ -42,6 +46,10 @@ enum git_verdict {
  */
 enum git_verdict git_guard(const char *inside, enum names_action action, bool is_own,
 			   const char **ret_what);
+
+/* What git init's link leads to: a name beside the link, which nobody can make at the top of a git
+ * directory. */
+#define GIT_PROBE_TEXT "testing"
 
 #define GIT_CONFIG_MAX (64 * 1024)
 #define GIT_FORMAT_MAX (1024 * 1024) /* of a config that is only asked for its format */

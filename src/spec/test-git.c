@@ -132,11 +132,11 @@ TEST(git_init_can_try_out_modes_and_links)
 	CHECK_INT(ask("config", NAMES_CHMOD), GIT_ALLOW);
 	CHECK_INT(ask("tEUfcds", NAMES_CREATE), GIT_ALLOW);
 	CHECK_INT(ask("tEUfcds", NAMES_REMOVE), GIT_ALLOW);
-	CHECK_INT(ask("tEUfcds", NAMES_SYMLINK), GIT_ALLOW);
+	CHECK_INT(ask("tEUfcds", NAMES_SYMLINK), GIT_VET_LINK);
 	CHECK_INT(ask("tEUfcds", NAMES_RENAME_TO), GIT_REFUSE);
-	CHECK_INT(ask("modules/lib/sub/tZcUsCX", NAMES_SYMLINK), GIT_ALLOW);
+	CHECK_INT(ask("modules/lib/sub/tZcUsCX", NAMES_SYMLINK), GIT_VET_LINK);
 	CHECK_INT(ask("modules/lib/sub/tZcUsCX", NAMES_CREATE), GIT_ALLOW);
-	CHECK_INT(ask("worktrees/w/modules/s/tZcUsCX", NAMES_SYMLINK), GIT_ALLOW);
+	CHECK_INT(ask("worktrees/w/modules/s/tZcUsCX", NAMES_SYMLINK), GIT_VET_LINK);
 	CHECK_INT(ask("tEUfcd", NAMES_SYMLINK), GIT_REFUSE);
 	CHECK_INT(ask("t-Ufcds", NAMES_SYMLINK), GIT_REFUSE);
 	CHECK_INT(ask("tEUfcds/x", NAMES_CREATE), GIT_REFUSE);

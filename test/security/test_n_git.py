@@ -361,7 +361,7 @@ def _():
             import subprocess
             def sh(script):
                 return subprocess.run(script, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
-            os.makedirs("a/b/c"); os.makedirs("d/e/f"); os.makedirs("g/h/i")
+            os.makedirs("a/b/c"); os.makedirs("d/e/f"); os.makedirs("g/h/i"); os.mkdir("elsewhere")
             put("a/b/c/.git", b"gitdir: ../../../elsewhere/.git\n"); until(lambda: get("a/b/c/.git"))
             attempt("pointer", lambda: os.rename("a/b/c", "moved1"))
             fd = os.open("d/e/f/.git", os.O_WRONLY | os.O_CREAT); os.write(fd, b"gitdir: ../../../elsewhere/.git\n")

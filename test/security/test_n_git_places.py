@@ -99,6 +99,48 @@ def _():
             check(not use(place, "a") and not use(place, "b"), "%s: what was planted ran on the host" % later)
 
 
+# $1: the mark. The name of the link is one that git init uses for a link of its own.
+LINKED = r'''
+    git init -q carrier && git init -q --bare evil && git -C evil config core.bare false && export GIT_DIR=evil GIT_WORK_TREE=. &&
+    set -- "$1" evil/hooks/post-checkout && %s; unset GIT_DIR GIT_WORK_TREE
+    echo "gitdir: carrier/.git/tabcdef" >.git; sleep 0.2; ln -s ../../evil carrier/.git/tabcdef; true
+''' % COMMIT
+
+
+@test("GP-02 a link in a git directory is git init's own, which leads nowhere: another would be a git directory elsewhere")
+def _():
+    need("git")
+    refusals = works_and_is_refused(lambda place: inside_sh(LINKED, place.mark), repository=False)
+    check(any("symbolic link in the git directory" in line for line in refusals), "no reason is given: %s" % refusals)
+    with Place() as place:
+        place.expect("*", ".git/*")
+        result = run(place, [], inside_sh("""
+            mkdir -p .git/modules/a evil x; ln -s testing .git/tabcdef && echo own; rm .git/tabcdef; ln -s testing x/tabcdef
+            ln -s ../evil .git/tabcdef && echo top; ln -s ../../../evil .git/modules/a/tabcdef && echo module
+            ln -s $PWD/evil .git/tabcdeg && echo absolute; mv x/tabcdef .git/tabcdef && echo moved; ln x/tabcdef .git/tabcdef && echo linked
+            echo "gitdir: ../.git/none/x" >x/.git; git init -q y && git -C y config core.symlinks
+        """))
+        same(result.out, "own\n", "links in a git directory: %s" % result.err)
+        same(read(place.ws + "/x/.git"), b"", "a pointer into a directory that does not exist")
+
+
+@test("GP-02 in a layer every link in a git directory is marked")
+def _():
+    need("git")
+    need_layers()
+    with Place() as place:
+        place.expect("*", ".git/*")
+        link = ".git/modules/a/tabcdef"
+        run(place, [], inside_sh("mkdir -p .git/modules/a && ln -s ../../../evil $1 && ln -s f ordinary", link), mode="layer")
+        changes = json.loads(atoll(place, "diff", "--json").out)["changes"]
+        same({change["path"]: change["mark"] for change in changes if change["mark"]}, {link: "symbolic link in the git directory"}, "what is marked")
+        atoll(place, "apply")
+        check(os.path.islink(place.ws + "/ordinary"), "the control: a link elsewhere is applied")
+        check(not os.path.lexists(os.path.join(place.ws, link)), "the link was applied without being named")
+        atoll(place, "apply", link)
+        check(os.path.islink(os.path.join(place.ws, link)), "the control: the link is applied if it is named")
+
+
 @test("GP-02 pointers that git makes for submodules and worktrees work")
 def _():
     need("git")
