@@ -193,6 +193,19 @@ int program_each_place(int (*each)(const char *path, void *data), void *data)
 	return r;
 }
 
+bool program_called_as(char *ret, size_t size)
+{
+	const char *path = (const char *)getauxval(AT_EXECFN); // NOLINT(performance-no-int-to-ptr)
+	char cwd[PATH_MAX];
+
+	if (!path || !path[0] || !is_in_program())
+		return false;
+	if (path[0] == '/')
+		return (size_t)snprintf(ret, size, "%s", path) < size;
+	return getcwd(cwd, sizeof cwd) && cwd[0] == '/' &&
+	       (size_t)snprintf(ret, size, "%s/%s", cwd, path) < size;
+}
+
 /* ---- starting one ---- */
 
 struct child {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -11,6 +12,9 @@ int program_find(const char *name, char *ret, size_t size);
  * library, the helper programs beside them, and the libexec directories as a whole. 0, or what
  * `each` has returned below 0. */
 int program_each_place(int (*each)(const char *path, void *data), void *data);
+/* The absolute path by which this program was executed, with the links that are on the way. False
+ * in somebody else's program, and if the path is not known. */
+bool program_called_as(char *ret, size_t size);
 /* Where this one lies is not looked for again, here and in forks. */
 void program_remember(void);
 

@@ -226,9 +226,12 @@ static int protect_program(const char *path, void *data)
 	/* Few lines grant writing: this costs less than asking which line is the strongest. */
 	for (size_t i = 0; i < spec->n_rules; i++) {
 		if (spec->rules[i].access == SPEC_WRITE &&
-		    path_is_within(path, spec->rules[i].path))
-			return spec_protect_late(spec, path, false, SPEC_ORIGIN_DEFAULT,
-						 place->err);
+		    path_is_within(path, spec->rules[i].path)) {
+			int r = spec_protect_late(spec, path, false, SPEC_ORIGIN_DEFAULT,
+						  place->err);
+
+			return r < 0 ? r : obeyed_protect_links(spec, path, place->err);
+		}
 	}
 	return 0;
 }
@@ -238,8 +241,13 @@ static int protect_program(const char *path, void *data)
 static int protect_programs(struct atoll_job *job, struct atoll_error *err)
 {
 	struct own_place place = {.spec = job->spec, .err = err};
+	char path[2 * PATH_MAX];
+	int r = program_each_place(protect_program, &place);
 
-	return program_each_place(protect_program, &place);
+	/* The next call comes by the same links. */
+	if (r == 0 && program_called_as(path, sizeof path))
+		r = obeyed_protect_links(job->spec, path, err);
+	return r;
 }
 
 int job_finish(struct atoll_job *job, struct atoll_error *err)

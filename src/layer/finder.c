@@ -9,6 +9,7 @@
 #include "spec/spec.h"
 
 #include <dirent.h>
+#include <linux/openat2.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,12 +73,109 @@ int finder_protect_text(struct finder *finder, const char *path)
 	return spec_protect_late(spec, path, false, SPEC_ORIGIN_HOST, finder->err);
 }
 
+#define LINKS_MAX 40 /* as the kernel's MAXSYMLINKS */
+
+/* A path whose names are looked up one by one. */
+struct walk {
+	char at[PATH_MAX];   /* without links as far as it exists; "" is the root directory */
+	char rest[PATH_MAX]; /* names that are still to be looked up */
+	unsigned n_links;
+};
+
+static void go_up(struct walk *walk)
+{
+	char *slash = strrchr(walk->at, '/');
+
+	if (slash)
+		*slash = '\0';
+}
+
+/* Look up the link's text first, then the remaining names. False if the kernel would not. */
+static bool follow(struct walk *walk, const char *text)
+{
+	char rest[2 * PATH_MAX];
+
+	if (++walk->n_links > LINKS_MAX ||
+	    snprintf(rest, sizeof rest, "%s/%s", text, walk->rest) >= PATH_MAX)
+		return false;
+	strcpy(walk->rest, rest);
+	if (text[0] == '/')
+		walk->at[0] = '\0';
+	else
+		go_up(walk);
+	return true;
+}
+
+/* Enter one name. The length of its text if it is a link, which need not lead anywhere; 0 if it is
+ * none, or does not exist; -1 if the path is too long. */
+static ssize_t enter(struct walk *walk, const char *name, char ret_text[PATH_MAX])
+{
+	size_t used = strlen(walk->at);
+	ssize_t length;
+
+	if (used + 1 + strlen(name) >= sizeof walk->at)
+		return -1;
+	snprintf(walk->at + used, sizeof walk->at - used, "/%s", name);
+	length = readlink(walk->at, ret_text, PATH_MAX - 1);
+	ret_text[length > 0 ? length : 0] = '\0';
+	return length > 0 ? length : 0;
+}
+
+/* Cut off the next name of the rest; "" at its end. */
+static void next_name(struct walk *walk, char ret[NAME_MAX + 1])
+{
+	size_t skipped = strspn(walk->rest, "/");
+	size_t length = strcspn(walk->rest + skipped, "/");
+
+	snprintf(ret, NAME_MAX + 1, "%.*s", (int)length, walk->rest + skipped);
+	memmove(walk->rest, walk->rest + skipped + length,
+		strlen(walk->rest + skipped + length) + 1);
+}
+
+/* Every link that is read on the way decides where the path leads, so each is protected, and at
+ * last the place where the path ends, also if nothing is there yet. */
+static int protect_walk(struct finder *finder, const char *path, bool with_own_name)
+{
+	struct walk walk = {0};
+	char name[NAME_MAX + 1], text[PATH_MAX];
+	int r = 0;
+
+	snprintf(walk.rest, sizeof walk.rest, "%s", path);
+	for (next_name(&walk, name); name[0] && r == 0; next_name(&walk, name)) {
+		ssize_t length = 0;
+
+		if (streq(name, ".."))
+			go_up(&walk);
+		else if (!streq(name, "."))
+			length = enter(&walk, name, text);
+		if (length < 0)
+			return 0;
+		if (length == 0)
+			continue;
+		if (with_own_name || !streq(walk.at, path))
+			r = finder_protect_text(finder, walk.at);
+		if (r == 0 && !follow(&walk, text))
+			return 0;
+	}
+	return r < 0 ? r : finder_protect_text(finder, walk.at);
+}
+
+/* One system call where no link is on the way, which is the usual case. */
+static bool has_no_links(const char *path)
+{
+	cleanup_fd int fd = fd_openat2(AT_FDCWD, path, O_PATH, 0, RESOLVE_NO_SYMLINKS);
+
+	return fd >= 0 || fd == -ENOENT || fd == -ENOTDIR;
+}
+
 int finder_protect_link(struct finder *finder, const char *path)
 {
-	char real[PATH_MAX];
+	return has_no_links(path) ? 0 : protect_walk(finder, path, false);
+}
 
-	fd_real_path(path, real);
-	return streq(real, path) ? 0 : finder_protect_text(finder, real);
+int finder_protect_links(struct finder *finder, const char *path)
+{
+	return has_no_links(path) ? 0 : protect_walk(finder, path, true);
 }
 
 int finder_protect(struct finder *finder, const char *path)

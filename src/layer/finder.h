@@ -21,8 +21,9 @@ struct finder {
 	bool is_everywhere;
 };
 
-/* Protect an absolute path by its name and by where links lead from it, as far as these lie in a
- * writable root and are not one as a whole. */
+/* Protect an absolute path by its name, every link on the way, and the place where the path ends,
+ * as far as these lie in a writable root and are not one as a whole. Links and their ends count
+ * also if nothing is there yet. */
 int finder_protect(struct finder *finder, const char *path);
 
 /* The same by its name alone. */
@@ -33,10 +34,14 @@ int finder_protect_text(struct finder *finder, const char *path);
 int finder_protect_anywhere(struct finder *finder, const char *path, const char *origin,
 			    const char *who);
 
-/* As finder_protect() if, and only if, a link is on the way. */
+/* The same without the path's own name, which the caller knows to be protected: only if a link is
+ * on the way. */
 int finder_protect_link(struct finder *finder, const char *path);
 
-/* The same for what links in a directory lead to, without going deeper. */
+/* The same with its own name, if that is a link. */
+int finder_protect_links(struct finder *finder, const char *path);
+
+/* As finder_protect_link() for what links in a directory lead to, without going deeper. */
 int finder_protect_links_in(struct finder *finder, const char *dir);
 
 /* Use each entry of a directory that `wants` says yes to (NULL: all); `st` is NULL for what cannot

@@ -407,6 +407,14 @@ static int look_at_roots(struct finder *finder)
 	return r;
 }
 
+/* A config at a place that the caller's environment names: no other rule knows it. */
+static int read_named_config(struct finder *finder, const char *file, const char *top)
+{
+	int r = file[0] == '/' ? finder_protect(finder, file) : 0;
+
+	return r < 0 ? r : read_config(finder, file, top, 0);
+}
+
 /* The settings of the system and of the user, by git's own rules. */
 static int look_at_users(struct finder *finder)
 {
@@ -414,13 +422,13 @@ static int look_at_users(struct finder *finder)
 	const char *global = getenv("GIT_CONFIG_GLOBAL"), *system = getenv("GIT_CONFIG_SYSTEM");
 	const char *xdg = getenv("XDG_CONFIG_HOME");
 	char path[PATH_MAX];
-	int r = read_config(finder, system ? system : "/etc/gitconfig", top, 0);
+	int r = read_named_config(finder, system ? system : "/etc/gitconfig", top);
 
 	if (r == 0 && global)
-		return read_config(finder, global, top, 0);
+		return read_named_config(finder, global, top);
 	if (r == 0 && xdg && xdg[0] == '/')
-		r = snprintf(path, sizeof path, "%s/git", xdg) < PATH_MAX
-			    ? read_config_in(finder, path, "config", top)
+		r = snprintf(path, sizeof path, "%s/git/config", xdg) < PATH_MAX
+			    ? read_named_config(finder, path, top)
 			    : 0;
 	if (r == 0 && snprintf(path, sizeof path, "%s/.config/git", home) < PATH_MAX)
 		r = read_config_in(finder, path, "config", top);

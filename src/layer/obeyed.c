@@ -78,6 +78,39 @@ static bool is_candidate(const char *path, const void *data)
 	return names_refuse(data, path, NAMES_WRITE) || names_is_container(path_name(path));
 }
 
+static int look_at(struct finder *finder, const char *path, const struct stat *st, void *data);
+
+struct container {
+	struct finder *finder;
+	const char *path;
+};
+
+static int protect_in_container(const char *rest, void *data)
+{
+	const struct container *container = data;
+	char place[PATH_MAX];
+
+	if (snprintf(place, sizeof place, "%s/%s", container->path, rest) >= PATH_MAX)
+		return 0;
+	return finder_protect_link(container->finder, place);
+}
+
+/* The first half of trusted names "a/b". A link there, or in a part of it, makes all of these names
+ * mean another place, also those that do not exist yet. */
+static int look_in_container(struct finder *finder, const char *path, const struct stat *st,
+			     void *data)
+{
+	struct container container = {finder, path};
+	int r;
+
+	if (!names_is_container(path_name(path)))
+		return 0;
+	r = names_for_each_in(path_name(path), protect_in_container, &container);
+	return r == 0 && S_ISDIR(st->st_mode)
+		       ? finder_for_each(finder, path, is_candidate, look_at, data)
+		       : r;
+}
+
 /* An entry of a writable root, or of the first half of a trusted "a/b" there. */
 static int look_at(struct finder *finder, const char *path, const struct stat *st, void *data)
 {
@@ -85,12 +118,8 @@ static int look_at(struct finder *finder, const char *path, const struct stat *s
 
 	if (!st)
 		return 0;
-	if (!names_refuse(root, path, NAMES_WRITE)) {
-		bool is_container = S_ISDIR(st->st_mode) && names_is_container(path_name(path));
-
-		return is_container ? finder_for_each(finder, path, is_candidate, look_at, data)
-				    : 0;
-	}
+	if (!names_refuse(root, path, NAMES_WRITE))
+		return look_in_container(finder, path, st, data);
 	if (S_ISDIR(st->st_mode))
 		return finder_for_each(finder, path, NULL, look_inside, data);
 	return look_inside(finder, path, st, data);
@@ -165,9 +194,7 @@ static int note_store(struct finder *finder)
 		return 0;
 	fd_real_path(path, real);
 	r = spec_set_store(finder->spec, real, finder->err);
-	if (r == 0)
-		r = finder_protect_text(finder, path);
-	return r < 0 ? r : finder_protect_text(finder, real);
+	return r < 0 ? r : finder_protect(finder, path);
 }
 
 int obeyed_protect(struct spec *spec, struct atoll_error *err)
@@ -182,6 +209,13 @@ int obeyed_protect(struct spec *spec, struct atoll_error *err)
 	if (r == 0)
 		r = find_names(&finder);
 	return r < 0 ? r : find_users_names(&finder);
+}
+
+int obeyed_protect_links(struct spec *spec, const char *path, struct atoll_error *err)
+{
+	struct finder finder = {.spec = spec, .err = err};
+
+	return finder_protect_links(&finder, path);
 }
 
 int obeyed_find(const char *workspace, struct spec **ret, struct atoll_error *err)

@@ -11,6 +11,10 @@ struct spec;
  */
 int obeyed_protect(struct spec *spec, struct atoll_error *err);
 
-/* The same for a workspace alone, as a contract with no other rules, to be freed with spec_free().
- * The workspace need not exist yet. */
+/* Protect every link on the way to an absolute path, and the place where it ends, as far as these
+ * lie in a writable root. Nothing if there is no link. */
+int obeyed_protect_links(struct spec *spec, const char *path, struct atoll_error *err);
+
+/* As obeyed_protect() for a workspace alone, as a contract with no other rules, to be freed with
+ * spec_free(). The workspace need not exist yet. */
 int obeyed_find(const char *workspace, struct spec **ret, struct atoll_error *err);

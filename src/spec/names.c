@@ -351,3 +351,23 @@ bool names_is_container(const char *component)
 	return names_fold(component, strlen(component), folded) &&
 	       look_up(folded, component, component, false, &what) == MATCH_BEGINS;
 }
+
+int names_for_each_in(const char *component, int (*use)(const char *rest, void *data), void *data)
+{
+	char folded[NAMES_FOLD_SIZE];
+	int r = 0;
+
+	if (!names_fold(component, strlen(component), folded))
+		return 0;
+	for (size_t i = 0; i < names_group_count; i++) {
+		if (names_groups[i].is_mark)
+			continue;
+		for (const char *const *name = names_groups[i].names; *name && r == 0; name++) {
+			const char *end = end_of_component(*name);
+
+			if (*end && !strchr(end, '*') && same(folded, *name, (size_t)(end - *name)))
+				r = use(end + 1, data);
+		}
+	}
+	return r;
+}

@@ -78,6 +78,11 @@ bool names_is_git(const char *component, size_t size);
 /* Is this component the first half of some trusted "a/b" (".github", ".config")? */
 bool names_is_container(const char *component);
 
+/* Use what follows that first half in each protected name of the table ("workflows" of
+ * ".github/workflows"), but for names with a "*". Stops at the first result but 0, and returns it.
+ */
+int names_for_each_in(const char *component, int (*use)(const char *rest, void *data), void *data);
+
 /*
  * Folding, for whoever has names of his own to compare. names_fold() makes one component what it is
  * compared as; false, with the buffer unspecified, if it is longer than any file system allows.

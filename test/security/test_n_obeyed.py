@@ -161,4 +161,112 @@ def _():
         check(os.path.exists(host.top + "/new/f"), "the other files are imported")
 
 
+def lands(host, mode, workspace, script, *named):
+    """Run a script in a workspace, and apply what it did without a name, or what is `named`. Returns all that atoll printed."""
+    done = host.plants(workspace, ["--mode", mode], script)
+    if mode == "layer":
+        applied = atoll(host.place, "apply", *named, cwd=workspace)
+        return done.err + applied.out + applied.err
+    return done.err
+
+
+MODES = ["direct"] if BARE else ["direct", "layer"]
+
+
+@test("OB-05 of a chain of links that the host obeys every link is protected, not only its end")
+def _():
+    for mode in MODES:
+        with Place() as place:
+            host = Host(place)
+            workspace = host.repository("ws")
+            script = "rm scripts; mkdir scripts; cat >scripts/check; chmod +x scripts/check; rm env/current; echo evil >env/current; echo evil >tools/dots/starship.toml; true"
+
+            def prepare():
+                for name in ("scripts", "env", "tools"):
+                    if os.path.islink(workspace + "/" + name):
+                        os.unlink(workspace + "/" + name)
+                    else:
+                        shutil.rmtree(workspace + "/" + name, ignore_errors=True)
+                write(workspace + "/tools/scripts/check", "#!/bin/sh\n", 0o755)
+                write(workspace + "/tools/dots/other", "")
+                os.symlink("tools/scripts", workspace + "/scripts")
+                write(workspace + "/env/v1", "good\n")
+                os.symlink("v1", workspace + "/env/current")
+
+            prepare()
+            lands(host, mode, workspace, script)
+            for name, to in ((".git/hooks/pre-commit", "../../scripts/check"), (".envrc", "env/current"), (".config", "tools/dots")):
+                os.symlink(to, os.path.join(workspace, name))
+            check(host.commit_runs(workspace) and read(workspace + "/.envrc") == b"evil\n", "the control: where nothing obeys the links they are replaced")
+            prepare()
+            said = lands(host, mode, workspace, script)
+            check(not host.commit_runs(workspace), "%s: a hook through a link that was replaced: %s" % (mode, said))
+            same(read(workspace + "/.envrc"), b"good\n", "%s: a link in the middle" % mode)
+            check(not os.path.exists(workspace + "/.config/starship.toml"), "%s: a trusted name in a directory that is a link" % mode)
+            lands(host, mode, workspace, "echo x >tools/scripts/another; echo x >tools/dots/another; echo x >env/another")
+            for name in ("scripts", "dots", "../env"):
+                check(os.path.exists(workspace + "/tools/" + name + "/another"), "%s: %s/another, which nothing obeys, was refused" % (mode, name))
+
+
+@test("OB-06 a link that the host obeys is protected where it ends, also while nothing is there")
+def _():
+    for mode in MODES:
+        with Place() as place:
+            host = Host(place)
+            workspace = host.repository("ws")
+            for name, to in ((".envrc", "env/local"), (".git/hooks/pre-commit", "../../gone/dir/hook"), (".vscode", "none/deep"), ("notes", "env/notes")):
+                os.symlink(to, os.path.join(workspace, name))
+            os.mkdir(workspace + "/env")
+            for script in ("mkdir -p gone/dir none/deep; tee env/local none/deep/tasks.json gone/dir/hook; chmod +x gone/dir/hook; echo x >env/notes",
+                           "mkdir -p a/dir b/deep; tee a/dir/hook b/deep/tasks.json >/dev/null; chmod +x a/dir/hook; mv a gone; mv b none",
+                           "mkdir -p a/dir b/deep; tee a/dir/hook b/deep/tasks.json >/dev/null; chmod +x a/dir/hook; ln -s a gone; ln -s b none"):
+                said = lands(host, mode, workspace, script)
+                check(not host.commit_runs(workspace), "%s: the hook was made: %s" % (mode, said))
+                for name in ("env/local", "none/deep/tasks.json", "gone/dir/hook"):
+                    check(not os.path.exists(os.path.join(workspace, name)), "%s: %s was made: %s" % (mode, name, said))
+                for name in ("gone", "none", "a", "b"):
+                    path = os.path.join(workspace, name)
+                    if os.path.islink(path):
+                        os.unlink(path)
+                    else:
+                        shutil.rmtree(path, ignore_errors=True)
+            check(os.path.exists(workspace + "/env/notes"), "%s: the control: the end of a link that nobody obeys" % mode)
+
+
+@test("OB-07 a config of git's that the caller's environment names is protected")
+def _():
+    for variable, name in (("GIT_CONFIG_GLOBAL", "conf/global"), ("XDG_CONFIG_HOME", "conf/git/config")):
+        with Place() as place:
+            host = Host(place)
+            workspace = host.repository("ws")
+            os.makedirs(workspace + "/conf/git")
+            value = workspace + ("/conf" if variable == "XDG_CONFIG_HOME" else "/" + name)
+            for env in ({}, {variable: value}):
+                atoll(place, "run", "--direct", "--", "/bin/sh", "-c", 'echo "[user]" >"$1"', "sh", name, cwd=workspace, env=env)
+                same(os.path.exists(os.path.join(workspace, name)), not env, "%s: written with %s" % (name, env))
+                if not env:
+                    os.unlink(os.path.join(workspace, name))
+
+
+@test("OB-08 every link by which atoll itself was called is protected")
+def _():
+    if BARE:
+        skip("user namespaces: the copy is called without the flags that stand for a host without them")
+    with Place() as place:
+        host = Host(place)
+        workspace = host.top + "/ws"
+        for name in ("out", "bin", "mid"):
+            os.makedirs(workspace + "/" + name)
+        shutil.copy(ATOLL, workspace + "/out/atoll-copy")
+        os.symlink("../mid/atoll", workspace + "/bin/atoll")
+        os.symlink("../out/atoll-copy", workspace + "/mid/atoll")
+        script = "for name in bin/atoll mid/atoll out/atoll-copy mid/other; do rm -f $name; echo evil >$name; done; true"
+        for called in (workspace + "/bin/atoll", "bin/atoll"):
+            said = Running(place, [called, "run", "--direct", "--", "/bin/sh", "-c", script], starts=False, cwd=workspace).wait(RUN_SECONDS)
+            for name in ("bin/atoll", "mid/atoll", "out/atoll-copy"):
+                check(os.path.getsize(os.path.join(workspace, name)) > 100000, "%s was replaced: %s" % (name, said.err))
+            same(read(workspace + "/mid/other"), b"evil\n", "the control: another file beside")
+            os.unlink(workspace + "/mid/other")
+
+
 main()

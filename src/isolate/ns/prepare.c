@@ -449,7 +449,8 @@ static int hide_target(struct cell *cell, const struct spec_rule *rule, struct a
 
 /*
  * A line about a link would be about nothing: what it leads to has another path. Whoever writes
- * such a line is told; the defaults name places that may be anything.
+ * such a line is told; the defaults name places that may be anything, and lines about what the host
+ * obeys name both the links and their ends.
  */
 static int refuse_link(const struct spec_rule *rule, struct atoll_error *err)
 {
@@ -457,7 +458,7 @@ static int refuse_link(const struct spec_rule *rule, struct atoll_error *err)
 	char real[PATH_MAX];
 	size_t length;
 
-	if (streq(rule->origin, "default"))
+	if (streq(rule->origin, "default") || streq(rule->origin, SPEC_ORIGIN_HOST))
 		return 0;
 	fd = fd_openat2(AT_FDCWD, rule->path, O_PATH, 0, RESOLVE_NO_SYMLINKS);
 	if (fd != -ELOOP)
