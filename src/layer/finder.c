@@ -185,8 +185,8 @@ int finder_protect(struct finder *finder, const char *path)
 	return r < 0 ? r : finder_protect_link(finder, path);
 }
 
-int finder_protect_anywhere(struct finder *finder, const char *path, const char *origin,
-			    const char *who)
+int finder_protect_anywhere(struct finder *finder, const char *root, const char *path,
+			    const char *origin, const char *who)
 {
 	struct spec *spec = finder->spec;
 	size_t n_rules = spec->n_rules;
@@ -196,7 +196,8 @@ int finder_protect_anywhere(struct finder *finder, const char *path, const char 
 		cleanup_free char *pattern = NULL;
 		const struct spec_rule *rule = &spec->rules[i];
 
-		if (rule->access != SPEC_WRITE || rule->is_pattern)
+		if (rule->access != SPEC_WRITE || rule->is_pattern ||
+		    (root && !streq(rule->path, root)))
 			continue;
 		if (path_is_pattern(rule->path))
 			return error_set(finder->err, ATOLL_FAULT_POLICY, 0,

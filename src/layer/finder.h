@@ -19,6 +19,9 @@ struct finder {
 	/* The settings that are being read hold in every repository: a relative path counts from
 	 * the top of each work tree, wherever that is. */
 	bool is_everywhere;
+	/* The same for settings of a repository in this writable root, where a run can make another
+	 * work tree of it. NULL: it cannot. */
+	const char *worktree_root;
 };
 
 /* Protect an absolute path by its name, every link on the way, and the place where the path ends,
@@ -29,10 +32,10 @@ int finder_protect(struct finder *finder, const char *path);
 /* The same by its name alone. */
 int finder_protect_text(struct finder *finder, const char *path);
 
-/* Protect a relative path in every directory of every writable root. `origin` is who says so, `who`
- * in words for people. */
-int finder_protect_anywhere(struct finder *finder, const char *path, const char *origin,
-			    const char *who);
+/* Protect a relative path in every directory of a writable root; NULL means every one of them.
+ * `origin` is who says so, `who` in words for people. */
+int finder_protect_anywhere(struct finder *finder, const char *root, const char *path,
+			    const char *origin, const char *who);
 
 /* The same without the path's own name, which the caller knows to be protected: only if a link is
  * on the way. */

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "layer/finder.h"
 #include "spec/git-config-read.h"
+#include "spec/names.h"
 #include "spec/spec.h"
 
 #include <stdio.h>
@@ -22,6 +23,9 @@
  * command each word with a slash in it, or that names a file at the top, counts as a path. Text
  * that the reader does not understand is skipped line by line, because git understands more than
  * git_config_read() does.
+ *
+ * A relative path counts from the top of the work tree, and a repository may have several: those
+ * that `worktrees` lists, and in a root that is written directly those that a run makes.
  */
 
 #define CONFIG_MAX	 (1 << 20)
@@ -121,19 +125,32 @@ static int protect_computed(struct finder *finder, const char *word, const char 
 	return r;
 }
 
-/* A relative path in the settings of the system or of the user counts from the top of each work
- * tree, also of one that a run makes or that lies deeper. What begins with `.git` is guarded as
- * such; what leads up, and a URL, are no file of the tree. */
+/* Is a relative path trusted by its name, wherever it is? */
+static bool is_trusted_name(const char *text)
+{
+	char path[PATH_MAX];
+
+	return snprintf(path, sizeof path, "/%s", text) < PATH_MAX &&
+	       names_refuse("/", path, NAMES_WRITE);
+}
+
+/* A relative path counts from the top of each work tree: in the settings of the system or of the
+ * user of all, in those of a repository of its own, also of one that a run makes or that lies
+ * deeper. What begins with `.git` is guarded as such; what leads up, and a URL, are no file of the
+ * tree. */
 static int protect_in_all(struct finder *finder, const char *text)
 {
+	const bool is_everywhere = finder->is_everywhere;
+
 	while (starts_with(text, "./"))
 		text += 2;
-	if (!finder->is_everywhere || text[0] == '/' || text[0] == '~' || text[0] == '%' ||
-	    !text[0] || strstr(text, "..") || strstr(text, "//") || path_is_pattern(text) ||
-	    starts_with(text, ".git/"))
+	if ((!is_everywhere && !finder->worktree_root) || text[0] == '/' || text[0] == '~' ||
+	    text[0] == '%' || !text[0] || strstr(text, "..") || strstr(text, "//") ||
+	    path_is_pattern(text) || starts_with(text, ".git/") || is_trusted_name(text))
 		return 0;
-	return finder_protect_anywhere(finder, text, SPEC_ORIGIN_HOST,
-				       "what git's settings of this user name by a relative path");
+	return finder_protect_anywhere(finder, is_everywhere ? NULL : finder->worktree_root, text,
+				       SPEC_ORIGIN_HOST,
+				       "what git's settings name by a relative path");
 }
 
 /* Each word of a command that looks like a path. Quotes end a word, too. */
@@ -328,13 +345,61 @@ static int look_in_modules(struct finder *finder, const char *dir)
 	return finder_for_each(finder, modules, NULL, look_at_module, NULL);
 }
 
+/* An entry of `worktrees`: for this work tree, too, the settings of the repository hold, and it may
+ * have settings and submodules of its own. `data` is the git directory of the repository. */
+static int look_at_worktree(struct finder *finder, const char *path, const struct stat *st,
+			    void *data)
+{
+	const struct spec_rule *rule;
+	char file[PATH_MAX], top[PATH_MAX];
+	int r;
+
+	if (!st || !S_ISDIR(st->st_mode) ||
+	    snprintf(file, sizeof file, "%s/gitdir", path) >= PATH_MAX ||
+	    !read_way(finder, file, "", path, top) || !ends_with(top, "/.git"))
+		return 0;
+	top[strlen(top) - strlen("/.git")] = '\0';
+	rule = spec_rule_for(finder->spec, top);
+	if (!rule || rule->access != SPEC_WRITE)
+		return 0;
+	finder->n_configs = 0;
+	r = read_config_in(finder, data, "config", top);
+	if (r == 0)
+		r = read_config_in(finder, path, "config.worktree", top);
+	return r < 0 ? r : look_in_modules(finder, path);
+}
+
+static int look_in_worktrees(struct finder *finder, const char *dir)
+{
+	char worktrees[PATH_MAX];
+
+	if (snprintf(worktrees, sizeof worktrees, "%s/worktrees", dir) >= PATH_MAX)
+		return 0;
+	return finder_for_each(finder, worktrees, NULL, look_at_worktree, (void *)dir);
+}
+
+/* In which writable root can a run make another work tree of this repository? A pointer to it must
+ * lie in the same root (git_pointer_vet()), and is marked in a layer. */
+static const char *find_worktree_root(const struct finder *finder, const char *dir)
+{
+	const struct spec *spec = finder->spec;
+	const struct spec_rule *rule = spec_rule_for(spec, dir);
+
+	if (!rule || rule->access != SPEC_WRITE || rule->is_pattern ||
+	    (spec->workspace_mode == SPEC_WORKSPACE_LAYER && streq(rule->path, spec->workspace)))
+		return NULL;
+	return rule->path;
+}
+
 static int look_in_git_dir(struct finder *finder, const char *dir, const char *top)
 {
+	const char *above = finder->worktree_root;
 	char hooks[PATH_MAX];
 	int r;
 
 	if (snprintf(hooks, sizeof hooks, "%s/hooks", dir) >= PATH_MAX)
 		return 0;
+	finder->worktree_root = find_worktree_root(finder, dir);
 	r = finder_protect_link(finder, hooks);
 	if (r == 0)
 		r = finder_protect_links_in(finder, hooks);
@@ -342,7 +407,12 @@ static int look_in_git_dir(struct finder *finder, const char *dir, const char *t
 		r = read_config_in(finder, dir, "config", top);
 	if (r == 0)
 		r = read_config_in(finder, dir, "config.worktree", top);
-	return r < 0 ? r : look_in_modules(finder, dir);
+	if (r == 0)
+		r = look_in_worktrees(finder, dir);
+	if (r == 0)
+		r = look_in_modules(finder, dir);
+	finder->worktree_root = above;
+	return r;
 }
 
 /* The repository whose work tree `top` is, if there is one. */

@@ -25,9 +25,8 @@
  * name. Two sources are read:
  *
  *   obeyed-git.c  git's settings of the system, of the user (also XDG), of the repository at each
- *                 writable root with its commondir and submodules, and of repositories above:
- *                 core.hooksPath, include and includeIf, filters and other programs, hooks that
- *                 are links
+ *                 writable root with its commondir, worktrees and submodules, and of repositories
+ * above: core.hooksPath, include and includeIf, filters and other programs, hooks that are links
  *   obeyed.c      trusted names at the top of a writable root that are links, or hold links;
  *                 directories of programs (.venv/bin, node_modules/.bin) that a trusted file there
  *                 names; the user's own names in ~/.config/atoll/trusted-names
@@ -153,7 +152,7 @@ static int protect_name(struct finder *finder, const char *name)
 				 ": '%s' is no name; write a name, or "
 				 "'a/b' for b in a, one on each line",
 				 name);
-	return finder_protect_anywhere(finder, name, NAMES_FILE,
+	return finder_protect_anywhere(finder, NULL, name, NAMES_FILE,
 				       "names of ~/.config/atoll/" NAMES_FILE);
 }
 
@@ -230,6 +229,7 @@ int obeyed_find(const char *workspace, struct spec **ret, struct atoll_error *er
 	if (!spec)
 		return -EINVAL;
 	spec->workspace = strdup(workspace);
+	spec->workspace_mode = SPEC_WORKSPACE_LAYER;
 	r = spec->workspace ? spec_append_rule(spec, &root, err) : error_oom(err);
 	if (r == 0)
 		r = obeyed_protect(spec, err);

@@ -103,6 +103,8 @@ def _():
             host.plants(top, ["--direct"], 'cat >"$1"; chmod +x "$1"', hook)
             check(not os.path.exists("%s/%s" % (top, hook)), "a hook of submodule %s was written" % name)
             check(not host.commit_runs("%s/%s" % (top, name)), "a hook of submodule %s ran" % name)
+            # A run could make a work tree of it anywhere: the path is protected at any depth, in the other submodule as well.
+            host.git(top, "config", "-f", ".git/modules/%s/config" % name, "--unset", "core.hooksPath")
 
 
 def records(place):
@@ -267,6 +269,66 @@ def _():
                 check(os.path.getsize(os.path.join(workspace, name)) > 100000, "%s was replaced: %s" % (name, said.err))
             same(read(workspace + "/mid/other"), b"evil\n", "the control: another file beside")
             os.unlink(workspace + "/mid/other")
+
+
+# What a repository's own config names by a relative path: $1 is the mark, in the work tree where it is called.
+WORKTREE = r'''
+    [ -d "$2" ] || git worktree add -q "$2"
+    mkdir -p "$2/tools/hooks"; mkdir -p "$2/own"; for name in tools/clean tools/hooks/pre-commit own/pre-commit tools/other; do
+        printf '#!/bin/sh\ntouch %s; cat\n' "$1" >"$2/$name" && chmod +x "$2/$name"; done; echo x >"$2/f"; true
+'''
+
+
+@test("OB-09 relative paths of a repository's config are protected in each of its work trees, also in one that a run makes")
+def _():
+    need("git")
+    for mode, is_hosts in [("direct", False), ("direct", True)] + ([] if BARE else [("layer", True)]):
+        with Place() as place:
+            host = Host(place)
+            workspace = host.repository("ws")
+            write(workspace + "/.gitattributes", "f filter=x\n")
+            host.git(workspace, "add", ".gitattributes")
+            host.git(workspace, "commit", "-q", "-m", "attributes")
+
+            def attempt():
+                run_in = atoll(place, "run", "--mode", mode, "--", "/bin/sh", "-c", WORKTREE, "sh", host.mark, "wt", cwd=workspace)
+                applied = atoll(place, "apply", cwd=workspace) if mode == "layer" else run_in
+                return run_in.err + applied.out + applied.err
+
+            def remove():
+                shutil.rmtree(workspace + "/wt", ignore_errors=True)
+                host.git(workspace, "worktree", "prune")
+                host.git(workspace, "branch", "-q", "-D", "wt", fails=True)
+
+            def runs():
+                host.git(workspace + "/wt", "status", fails=True)
+                host.git(workspace + "/wt", "-c", "filter.x.clean=", "commit", "-q", "--allow-empty", "-m", "y", fails=True)
+                ran = os.path.exists(host.mark)
+                if ran:
+                    os.unlink(host.mark)
+                return ran
+
+            def configure(worktree):
+                for key, value in (("core.hooksPath", "tools/hooks"), ("filter.x.clean", "tools/clean")):
+                    host.git(workspace, "config", key, value)
+                if worktree:
+                    host.git(workspace, "config", "extensions.worktreeConfig", "true")
+                    host.git(workspace + "/wt", "config", "--worktree", "core.hooksPath", "own")
+
+            if is_hosts:
+                host.git(workspace, "worktree", "add", "-q", "wt")
+            attempt()
+            configure(False)
+            check(runs(), "the control: what nothing obeyed while it was written runs")
+            remove()
+            if is_hosts:
+                host.git(workspace, "worktree", "add", "-q", "wt")
+                configure(True)
+            said = attempt()
+            check(not runs(), "%s: the host's git runs what was planted in a work tree: %s" % (mode, said))
+            for name in ("tools/clean", "tools/hooks/pre-commit", "own/pre-commit")[:3 if is_hosts else 2]:
+                check(not os.path.exists(workspace + "/wt/" + name), "%s: %s was written: %s" % (mode, name, said))
+            check(os.path.exists(workspace + "/wt/tools/other"), "%s: a file that nothing obeys was not written: %s" % (mode, said))
 
 
 main()
