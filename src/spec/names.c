@@ -328,6 +328,7 @@ static const char *const read_names[] = {
 	".rgignore",	  /* ripgrep */
 	".fdignore",	  /* fd */
 	".editorconfig",  /* editors, for each file that they open */
+	"head",		  /* git, which looks for a repository from each directory up */
 };
 
 const char *names_refuse_special(const char *root, const char *path)

@@ -462,6 +462,39 @@ print("done")
 def _():
     need("git")
     with Place(strict=False) as place:
+@test("a FIFO or a link called HEAD, at which the host's git would wait in every directory, is refused")
+def _():
+    need("git")
+    with Place(strict=False) as place:
+        place.expect("*")
+        os.mkdir(place.ws + "/sub")
+        os.mkfifo(place.ws + "/sub/HEAD")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(["git", "-C", place.ws + "/sub", "status"], env={**os.environ, "HOME": place.home}, capture_output=True, timeout=3 * SLOW)
+            check(False, "git does not wait at a FIFO: nothing is shown")
+        os.unlink(place.ws + "/sub/HEAD")
+        result = run(place, [], inside_sh("mkfifo sub/HEAD && echo fifo; mkfifo sub/f; ln -s f sub/HEAD && echo link; ln -s f sub/head && ln -s f sub/other && mkfifo sub/pipe && echo rest; true"))
+        same(result.out, "rest\n", "what was made: %s" % result.err)
+        git(place.ws + "/sub", "status", home=place.home)  # with a time limit
+
+
+@test("names of a grant at another place (`at`) are the host's")
+def _():
+    if BARE:
+        skip("user namespaces: without them nothing is shown at another place")
+    files = ["git/config", "fish/config.fish", "nvim/init.lua", "mine/config"]
+    for at in (None, "/data"):
+        with Place(strict=False) as place:
+            granted = place.home + "/.config"
+            for name in files:
+                os.makedirs(os.path.dirname(os.path.join(granted, name)), exist_ok=True)
+            script = "cd %s; for name in %s; do echo evil >$name && echo $name; done; true" % (at or granted, " ".join(files))
+            grant = {"path": granted, "at": at} if at else granted
+            write(place.tmp + "/job.json", json.dumps({"command": ["sh", "-c", script], "filesystem": {"write": [grant]}}))
+            result = run(place, ["-f", place.tmp + "/job.json"], None, leaks=True)
+            same(result.out, "mine/config\n", "written at %s: %s" % (at, result.err))
+
+
         place.expect("*", ".git/*")
         # Without atoll git does wait.
         os.mkfifo(place.ws + "/.gitignore")
