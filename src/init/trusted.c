@@ -643,7 +643,7 @@ static int permit_in_root(struct call *call, const struct init_zone *zone,
 	r = permit_by_contract(call, target->path, action, is_dir);
 	if (r < 0)
 		return r;
-	what = names_refuse(zone->path, target->path, action);
+	what = refuse_name(call, zone, target->path, action);
 	if (what)
 		return guard_refuse(call, EPERM, what);
 	inside = guard_git_inside(call->guard, zone, target->path);
@@ -666,6 +666,19 @@ int guard_permit(struct call *call, const struct target *target, enum names_acti
 	memcpy(call->path, target->path, strlen(target->path) + 1);
 	if (!zone)
 		return guard_refuse(call, EACCES, "no longer what was granted");
+/* The host knows a grant at another place (`at`) by its own names. Both count. */
+static const char *refuse_name(const struct call *call, const struct init_zone *zone,
+			       const char *path, enum names_action action)
+{
+	static char root[GUARD_HOST_MAX], host[GUARD_HOST_MAX];
+	const struct spec *spec = call->guard->config->spec;
+	const char *what = names_refuse(zone->path, path, action);
+
+	if (what || streq(host_name(spec, path, host), path))
+		return what;
+	return names_refuse(host_name(spec, zone->path, root), host, action);
+}
+
 	if (zone->kind != INIT_ZONE_GUARDED)
 		return permit_in_private(call, zone, target, action == NAMES_REMOVE && is_dir);
 	r = permit_in_root(call, zone, target, action, is_dir, ret_verdict);
@@ -731,3 +744,5 @@ void guard_made(struct call *call, const struct target *target, enum names_actio
 		guard_set_add(&call->guard->own_git, target->parent, "");
 	}
 }
+	if (!what)
+		what = refuse_name(call, zone, target->path, NAMES_CREATE);
