@@ -289,5 +289,7 @@ const char *git_pointer_vet(const char *text, size_t size, const char *key, cons
 		return out;
 	if (!git_is_beneath_git(root, *key ? ret_path : from))
 		return other;
+	if (*key && !git_is_repository_place(names_git_inside(root, ret_path)))
+		return other;
 	return names_refuse(root, ret_path, NAMES_WRITE) ? what : NULL;
 }

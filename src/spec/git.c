@@ -647,6 +647,55 @@ enum git_verdict git_guard(const char *inside, enum names_action action, bool is
 	return verdict;
 }
 
+/* What git has in a git directory beside those of submodules and worktrees. */
+static bool is_part(const struct step *step)
+{
+	switch (kind_of(step)) {
+	case KIND_TREE:
+	case KIND_REFS:
+	case KIND_OBJECTS:
+	case KIND_INFO:
+	case KIND_HOOKS:
+	case KIND_LFS:
+	case KIND_EMPTY:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* "NAME", of which each part may be one of a name with slashes, or a submodule's submodule or
+ * worktree. The first is always a name. */
+static bool is_module_path(const char *rest)
+{
+	struct step step;
+
+	if (!take_step(rest, &step))
+		return false;
+	while (*(rest = step.rest))
+		if (!take_step(rest, &step) || is_part(&step))
+			return false;
+	return true;
+}
+
+bool git_is_repository_place(const char *inside)
+{
+	struct step step;
+
+	if (!*inside)
+		return true;
+	if (!take_step(inside, &step))
+		return false;
+	if (names_same(step.name, "modules"))
+		return is_module_path(step.rest);
+	if (!names_same(step.name, "worktrees") || !take_step(step.rest, &step))
+		return false;
+	if (!*step.rest)
+		return true;
+	return take_step(step.rest, &step) && names_same(step.name, "modules") &&
+	       is_module_path(step.rest);
+}
+
 const char *const git_markers[] = {
 	"head",	     "objects",	     "refs",	  "commondir",	 "config",  "config.worktree",
 	"hooks",     "index",	     "info",	  "branches",	 "remotes", "modules",

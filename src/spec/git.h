@@ -101,8 +101,9 @@ bool git_leads_to_store(const char *path, const char *store);
  * relative path counts from, `root` the writable root that the place must be in. Returns NULL and
  * the place, plain and absolute, or static words for people. Links are the caller's to look at.
  *
- * The git directory must lie beneath a directory `.git`: one of another name in its own work tree
- * is written by a checkout, hooks included, which git runs at once.
+ * The git directory must be a directory `.git`, or in one where git_is_repository_place(): one of
+ * another name in its own work tree is written by a checkout, hooks included, which git runs at
+ * once.
  */
 const char *git_pointer_vet(const char *text, size_t size, const char *key, const char *from,
 			    const char *root, char ret_path[PATH_MAX]);
@@ -137,6 +138,11 @@ bool git_is_way_to_worktree(const char *value, const char *dir, const char *root
 
 /* Is there a component `.git`, spelled so, in `path` beneath `root`? */
 bool git_is_beneath_git(const char *root, const char *path);
+
+/* Is this a place of a git directory where git keeps one: itself (""), modules/NAME, worktrees/NAME
+ * or worktrees/NAME/modules/NAME? Elsewhere (refs, logs) names are free, and the host's git itself
+ * may add the last name by which a directory there becomes a git directory. */
+bool git_is_repository_place(const char *inside);
 
 /* The names by which a directory becomes a git directory or by which one does harm, in lower case;
  * NULL-terminated. What lies beneath such a name is judged by git_guard() from the outermost git

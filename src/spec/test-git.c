@@ -515,7 +515,7 @@ TEST(a_pointer_leads_to_a_place_of_the_same_root)
 	CHECK_STR(vet_pointer("gitdir: ", "/w"), "git pointer file");
 	CHECK_STR(vet_pointer("gitdir:x", "/w"), "git pointer file");
 	CHECK_STR(vet_pointer("gitdir: a\nb", "/w"), "git pointer file");
-	CHECK_STR(vet_pointer("gitdir: .vscode/.git/x", "/w"), "git pointer file");
+	CHECK_STR(vet_pointer("gitdir: .vscode/.git/modules/x", "/w"), "git pointer file");
 	CHECK_STR(vet_pointer("", "/w"), "git pointer file");
 }
 
@@ -529,6 +529,11 @@ TEST(a_pointer_leads_beneath_a_directory_called_git)
 	CHECK_STR(vet_pointer("gitdir: ../sep", "/w/sub"), other);
 	CHECK_STR(vet_pointer("gitdir: ../.GIT/x", "/w/sub"), other);
 	CHECK_STR(vet_pointer("gitdir: ../.git.x/y", "/w/sub"), other);
+	/* where names are free, or nothing of git's belongs */
+	CHECK_STR(vet_pointer("gitdir: ../.git/refs/heads/x", "/w/sub"), other);
+	CHECK_STR(vet_pointer("gitdir: ../.git/modules/a/logs/x", "/w/sub"), other);
+	CHECK_STR(vet_pointer("gitdir: ../.git/worktrees/w/x", "/w/sub"), other);
+	CHECK_STR(vet_pointer("gitdir: ../.git/x", "/w/sub"), other);
 	/* of a worktree, the directory that the file lies in */
 	CHECK(!git_pointer_vet("/w/t/.git", 9, "", "/w/.git/worktrees/t", "/w", path));
 	CHECK_STR(git_pointer_vet("/w/t/.git", 9, "", "/w/meta/worktrees/t", "/w", path), other);

@@ -124,6 +124,37 @@ def _():
         same(read(place.ws + "/x/.git"), b"", "a pointer into a directory that does not exist")
 
 
+# $1: the mark. The host's git makes refs/heads/x/objects for the branch: then refs/heads/x is a whole git directory.
+COMPLETED = r'''
+    commit=$(git rev-parse HEAD); x=.git/refs/heads/x; mkdir -p $x/refs lib && echo "ref: refs/heads/main" >$x/HEAD
+    printf '[core]\nrepositoryformatversion=0\nbare=false\nfsmonitor="touch %s;false"\n' "$1" >$x/config
+    printf '%s refs/heads/x/objects/y\n' $commit >.git/packed-refs.lock; mv .git/packed-refs.lock .git/packed-refs
+    echo "ref: refs/heads/x/objects/y" >.git/refs/heads/main; echo "gitdir: ../.git/refs/heads/x" >lib/.git; sleep 0.2; true
+'''
+
+
+@test("GP-02 a pointer leads to where git keeps git directories: in refs and logs the host's git could finish one")
+def _():
+    need("git")
+    for is_plain in (True, False):
+        with Place(strict=not is_plain) as place:
+            place.expect("*", ".git/*")
+            if is_plain:
+                plain(place, inside_sh(COMPLETED, place.mark))
+            else:
+                result = run(place, [], inside_sh(COMPLETED, place.mark))
+                check(any("not beneath a .git" in line for line in result.refusals), "no reason is given: %s" % result.err)
+            git(place.ws, "-c", "user.name=a", "-c", "user.email=b", "commit", "-q", "--allow-empty", "-m", "host", home=place.home)
+            check(os.path.isdir(place.ws + "/.git/refs/heads/x/objects"), "git does not make the directory: the rest shows nothing")
+            same(use(place, "lib"), is_plain, "what was planted ran")
+    with Place() as place:
+        place.expect("*", ".git/*")
+        script = "mkdir -p .git/modules/a/b .git/worktrees/w/modules/c d; for to in $@; do echo \"gitdir: ../.git/$to\" >d/.git; sleep 0.1; [ -s d/.git ] && echo $to; rm d/.git; done; true"
+        result = run(place, [], inside_sh(script, "logs/x", "objects/x", "info/x", "rebase-merge/x", "modules/a/refs/x", "worktrees/w/logs/x", "lfs/x",
+                                          "modules/a/b", "worktrees/w/modules/c"))
+        same(result.out, "modules/a/b\nworktrees/w/modules/c\n", "places that a pointer may name: %s" % result.err)
+
+
 @test("GP-02 in a layer every link in a git directory is marked")
 def _():
     need("git")
