@@ -172,6 +172,13 @@ bool guard_is_own_git(struct call *call, const struct target *target);
 /* As names_git_inside(), and also where the writable root itself is a git directory. */
 const char *guard_git_inside(struct guard *guard, const struct init_zone *zone, const char *path);
 
+/* Is this plain path of a zone, as far as it exists, a git directory of any name, or in a part of
+ * one? */
+bool guard_is_in_git_dir(const struct init_zone *zone, const char *path);
+
+/* Is the path protected by a line of the contract, or does it hold something that is? */
+bool guard_is_near_protected(const struct call *call, const char *path);
+
 /*
  * After it was done, and before the caller knows: does what was permitted still hold? Another run
  * in the same directory has a guard of its own, and two of them may each add the half of a git

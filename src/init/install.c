@@ -189,24 +189,55 @@ static void place_of(const struct call *call, const struct target *target, char 
 	how->root = zone->path;
 }
 
+/* The next core.worktree of a config that git_config_vet() would let pass. */
+static bool next_worktree(struct git_config_reader *reader, struct git_config_entry *entry,
+			  const struct git_vet *how)
+{
+	while (git_config_read(reader, entry) > 0) {
+		if (streq(entry->section, "core") && !entry->has_subsection &&
+		    streq(entry->key, "worktree") &&
+		    git_is_way_to_worktree(entry->value, how->dir, how->root))
+			return true;
+	}
+	return false;
+}
+
+static bool was_worktree(const struct git_vet *how, const char *value)
+{
+	static struct git_config_entry entry;
+	struct git_config_reader reader = {
+		.at = how->old, .end = how->old + how->old_size, .line = 1};
+
+	memset(&entry, 0, sizeof entry);
+	while (how->old && next_worktree(&reader, &entry, how))
+		if (streq(entry.value, value))
+			return true;
+	return false;
+}
+
 /* The work tree that a vetted config names must not be reached through a link: git writes to where
- * that leads. New links into git directories are refused (links.c), so none comes later. */
-static bool is_worktree_plain(const char *text, size_t size, const struct git_vet *how)
+ * that leads. A new one is in no git directory, whatever its name, nor where the contract protects
+ * something: a checkout writes there, hooks included. New links into git directories are refused
+ * (links.c), so none comes later. */
+static bool is_worktree_plain(const struct call *call, const char *text, size_t size,
+			      const struct git_vet *how)
 {
 	static struct git_config_entry entry;
 	struct git_config_reader reader = {.at = text, .end = text + size, .line = 1};
 	char path[PATH_MAX];
 
 	memset(&entry, 0, sizeof entry);
-	while (git_config_read(&reader, &entry) > 0) {
-		if (!how->dir || !streq(entry.section, "core") || entry.has_subsection ||
-		    !streq(entry.key, "worktree") ||
-		    !git_is_way_to_worktree(entry.value, how->dir, how->root))
-			continue;
+	while (how->dir && next_worktree(&reader, &entry, how)) {
+		const struct init_zone *zone;
+
 		if (snprintf(path, sizeof path, "%s/%s", how->dir, entry.value) >= PATH_MAX)
 			return false;
 		path_normalize(path);
-		if (!guard_is_way_plain(path))
+		zone = guard_zone(call->guard, path);
+		if (!guard_is_way_plain(path) || !zone)
+			return false;
+		if (!was_worktree(how, entry.value) &&
+		    (guard_is_in_git_dir(zone, path) || guard_is_near_protected(call, path)))
 			return false;
 	}
 	return true;
@@ -259,7 +290,7 @@ int guard_install_config(struct call *call, const struct target *source,
 	if (has_index(target->parent) &&
 	    git_config_hash_size(text, (size_t)size) != hash_size_of(target->parent))
 		return guard_refuse(call, EPERM, "git config key extensions.objectformat");
-	if (!is_worktree_plain(text, (size_t)size, &how))
+	if (!is_worktree_plain(call, text, (size_t)size, &how))
 		return guard_refuse(call, EPERM, "git config key core.worktree");
 	r = put_text(call, target->parent, target->name, text, (size_t)size, st.st_mode);
 	if (r == 0)

@@ -131,12 +131,14 @@ static bool stays_inside(struct way *way)
 /* Does a link outside of git directories end in one? `done` is beneath the root. */
 static bool ends_in_git(const struct init_zone *zone, const char *path, const char *done)
 {
-	char place[PATH_MAX + 1];
+	char place[2 * PATH_MAX];
 	const char *inside;
 
-	snprintf(place, sizeof place, "/%s", done);
-	inside = names_git_inside("/", place);
-	return inside && !starts_with(inside, "annex/") && !names_git_inside(zone->path, path);
+	snprintf(place, sizeof place, "%s/%s", zone->path[1] ? zone->path : "", done);
+	inside = names_git_inside(zone->path, place);
+	if (inside && starts_with(inside, "annex/"))
+		return false;
+	return done[0] && !names_git_inside(zone->path, path) && guard_is_in_git_dir(zone, place);
 }
 
 const char *guard_judge_link(const struct call *call, const struct init_zone *zone,

@@ -158,7 +158,7 @@ static bool leads_into_git(const struct moved *moved, const char *text)
 	snprintf(place, sizeof place, "%.*s/%s", (int)(path_name(moved->path) - moved->path),
 		 moved->path, text);
 	path_normalize(place);
-	return names_git_inside(moved->zone->path, place);
+	return guard_is_in_git_dir(moved->zone, place);
 }
 
 /* core.worktree of a submodule: git on the host writes there. Configs that a run has made were

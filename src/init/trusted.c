@@ -387,6 +387,43 @@ const char *guard_git_inside(struct guard *guard, const struct init_zone *zone, 
 	return path + strlen(zone->path) + (zone->path[1] ? 1 : 0);
 }
 
+static bool is_git_prefix(const char *path, size_t length)
+{
+	cleanup_fd int fd = open_prefix(path, length);
+
+	return fd >= 0 && is_git_dir(fd, NULL);
+}
+
+bool guard_is_in_git_dir(const struct init_zone *zone, const char *path)
+{
+	const char *marker = NULL;
+
+	if (names_git_inside(zone->path, path))
+		return true;
+	while ((marker = git_next_marker(zone->path, path, marker)))
+		if (is_git_prefix(path, (size_t)(marker - path) - 1))
+			return true;
+	return !streq(path, zone->path) && is_git_prefix(path, strlen(path));
+}
+
+bool guard_is_near_protected(const struct call *call, const char *inside)
+{
+	static char host[GUARD_HOST_MAX];
+	const struct spec *spec = call->guard->config->spec;
+	const char *path = host_name(spec, inside, host);
+
+	for (size_t i = 0; i < spec->n_rules; i++) {
+		const struct spec_rule *rule = &spec->rules[i];
+
+		if (rule->access == SPEC_PROTECT &&
+		    (rule->is_pattern ? path_glob(rule->path, path)
+				      : path_is_within(path, rule->path) ||
+						path_is_within(rule->path, path)))
+			return true;
+	}
+	return false;
+}
+
 /* How many directories lie between the name at the end of `inside` and its git directory. */
 static size_t levels_inside(const char *inside)
 {
@@ -629,6 +666,19 @@ static int permit_in_git(struct call *call, const struct target *target, const c
 	return keeps_index(call, target, action);
 }
 
+/* The host knows a grant at another place (`at`) by its own names. Both count. */
+static const char *refuse_name(const struct call *call, const struct init_zone *zone,
+			       const char *path, enum names_action action)
+{
+	static char root[GUARD_HOST_MAX], host[GUARD_HOST_MAX];
+	const struct spec *spec = call->guard->config->spec;
+	const char *what = names_refuse(zone->path, path, action);
+
+	if (what || streq(host_name(spec, path, host), path))
+		return what;
+	return names_refuse(host_name(spec, zone->path, root), host, action);
+}
+
 static int permit_in_root(struct call *call, const struct init_zone *zone,
 			  const struct target *target, enum names_action action, bool is_dir,
 			  enum git_verdict *ret_verdict)
@@ -666,19 +716,6 @@ int guard_permit(struct call *call, const struct target *target, enum names_acti
 	memcpy(call->path, target->path, strlen(target->path) + 1);
 	if (!zone)
 		return guard_refuse(call, EACCES, "no longer what was granted");
-/* The host knows a grant at another place (`at`) by its own names. Both count. */
-static const char *refuse_name(const struct call *call, const struct init_zone *zone,
-			       const char *path, enum names_action action)
-{
-	static char root[GUARD_HOST_MAX], host[GUARD_HOST_MAX];
-	const struct spec *spec = call->guard->config->spec;
-	const char *what = names_refuse(zone->path, path, action);
-
-	if (what || streq(host_name(spec, path, host), path))
-		return what;
-	return names_refuse(host_name(spec, zone->path, root), host, action);
-}
-
 	if (zone->kind != INIT_ZONE_GUARDED)
 		return permit_in_private(call, zone, target, action == NAMES_REMOVE && is_dir);
 	r = permit_in_root(call, zone, target, action, is_dir, ret_verdict);
@@ -710,6 +747,8 @@ int guard_permit_special(struct call *call, const struct target *target, mode_t 
 	    S_ISREG(mode) || !(mode & S_IFMT))
 		return 0;
 	what = names_refuse_special(zone->path, target->path);
+	if (!what)
+		what = refuse_name(call, zone, target->path, NAMES_CREATE);
 	/* git's own sockets (fsmonitor) keep nobody waiting. */
 	if (!what && !S_ISSOCK(mode) && is_in_git(call, zone, target))
 		what = "FIFO in a git directory";
@@ -744,5 +783,3 @@ void guard_made(struct call *call, const struct target *target, enum names_actio
 		guard_set_add(&call->guard->own_git, target->parent, "");
 	}
 }
-	if (!what)
-		what = refuse_name(call, zone, target->path, NAMES_CREATE);

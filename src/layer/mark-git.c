@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "layer/layer-tree.h"
 #include "layer/marks.h"
+#include "spec/git-config-read.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -29,6 +30,102 @@ static bool read_small(int fd, struct buf *out)
 	return owned >= 0 && tree_read_file(owned, out->limit, out) == 0;
 }
 
+typedef bool stat_fn(const struct marker *marker, const char *path, struct stat *ret);
+
+static bool holds(const struct marker *marker, stat_fn *look, const char *dir, const char *name)
+{
+	cleanup_free char *path = NULL;
+	struct stat st;
+
+	if (asprintf(&path, "%s%s%s", dir, *dir ? "/" : "", name) < 0)
+		return true;
+	return look(marker, path, &st);
+}
+
+/* As git_next_marker() explains it. */
+static bool is_git_dir(const struct marker *marker, stat_fn *look, const char *dir)
+{
+	return (holds(marker, look, dir, "objects") && holds(marker, look, dir, "refs")) ||
+	       (holds(marker, look, dir, "HEAD") && holds(marker, look, dir, "commondir"));
+}
+
+bool mark_is_in_git_dir(const struct marker *marker, const char *path)
+{
+	cleanup_free char *whole = path_join(marker->root, path), *dir = strdup(path);
+	const char *place = NULL, *inside;
+
+	if (!whole || !dir || names_git_inside(marker->root, whole))
+		return true;
+	inside = whole + strlen(whole) - strlen(path);
+	while ((place = git_next_marker(marker->root, whole, place))) {
+		dir[place > inside ? place - inside - 1 : 0] = '\0';
+		if (is_git_dir(marker, mark_stat_after, dir))
+			return true;
+		strcpy(dir, path);
+	}
+	return is_git_dir(marker, mark_stat_after, path);
+}
+
+/* Is a link on the way to a path of the workspace? */
+static bool has_link(const struct marker *marker, const char *path)
+{
+	cleanup_free char *dir = strdup(path);
+
+	for (char *end = dir; end;) {
+		struct stat st;
+
+		end = strchr(end, '/');
+		if (end)
+			*end = '\0';
+		if (mark_stat_after(marker, dir, &st) && S_ISLNK(st.st_mode))
+			return true;
+		if (end)
+			*end++ = '/';
+	}
+	return !dir;
+}
+
+/* The value of core.worktree; "" if there is none. False if there are two. */
+static bool find_worktree(const struct buf *text, char ret[PATH_MAX])
+{
+	cleanup_free struct git_config_entry *entry = calloc(1, sizeof *entry);
+	struct git_config_reader reader = {
+		.at = text->data, .end = text->data + text->used, .line = 1};
+	bool is_one = entry;
+
+	ret[0] = '\0';
+	while (entry && text->data && git_config_read(&reader, entry) > 0) {
+		if (!streq(entry->section, "core") || entry->has_subsection ||
+		    !streq(entry->key, "worktree"))
+			continue;
+		is_one = is_one && !ret[0] && entry->has_value &&
+			 snprintf(ret, PATH_MAX, "%s", entry->value) < PATH_MAX;
+	}
+	return is_one;
+}
+
+/* git on the host writes to the work tree of a submodule. One that the host has stays; a new one is
+ * reached through no link, is in no git directory, and holds nothing that the host obeys. `dir` is
+ * absolute. */
+static bool is_worktree_plain(const struct marker *marker, const char *dir, const struct buf *text,
+			      const struct buf *old)
+{
+	char now[PATH_MAX], before[PATH_MAX], place[2 * PATH_MAX];
+	const char *path;
+
+	if (!find_worktree(text, now) || !find_worktree(old, before))
+		return false;
+	if (!now[0] || streq(now, before))
+		return true;
+	snprintf(place, sizeof place, "%s/%s", dir, now);
+	path_normalize(place);
+	if (before[0] || !path_is_within(place, marker->root) || streq(place, marker->root))
+		return false;
+	path = place + strlen(marker->root) + (marker->root[1] ? 1 : 0);
+	return !has_link(marker, path) && !mark_is_in_git_dir(marker, path) &&
+	       !mark_is_near_protected(marker, place);
+}
+
 /* A repository that the host did not have may have remotes by path, as in mode `direct`. Which
  * hosts the run could reach is not known here: URLs are marked. */
 static const char *vet_config(const struct marker *marker, const char *path, bool is_submodule,
@@ -51,7 +148,8 @@ static const char *vet_config(const struct marker *marker, const char *path, boo
 		return what_config;
 	*strrchr(dir, '/') = '\0';
 	if (!git_config_vet(text.data ? text.data : "", text.used, &how, key))
-		return NULL;
+		return !is_submodule || is_worktree_plain(marker, dir, &text, &old) ? NULL
+										    : what_config;
 	return git_config_key_talks(key) ? what_remote : what_config;
 }
 
@@ -255,25 +353,6 @@ static const char *mark_inside(const struct marker *marker, const char *path, co
 	default:
 		return NULL;
 	}
-}
-
-typedef bool stat_fn(const struct marker *marker, const char *path, struct stat *ret);
-
-static bool holds(const struct marker *marker, stat_fn *look, const char *dir, const char *name)
-{
-	cleanup_free char *path = NULL;
-	struct stat st;
-
-	if (asprintf(&path, "%s%s%s", dir, *dir ? "/" : "", name) < 0)
-		return true;
-	return look(marker, path, &st);
-}
-
-/* As git_next_marker() explains it. */
-static bool is_git_dir(const struct marker *marker, stat_fn *look, const char *dir)
-{
-	return (holds(marker, look, dir, "objects") && holds(marker, look, dir, "refs")) ||
-	       (holds(marker, look, dir, "HEAD") && holds(marker, look, dir, "commondir"));
 }
 
 /* The directory that the first `length` bytes of `path` name: is it a git directory, was it? */

@@ -133,7 +133,7 @@ static bool is_trusted(const struct marker *marker, const char *path)
 	cleanup_free char *whole = path_join(marker->root, path);
 
 	return !whole || names_refuse(marker->root, whole, NAMES_WRITE) ||
-	       names_git_inside(marker->root, whole);
+	       mark_is_in_git_dir(marker, path);
 }
 
 /* Seen from the link's own directory; relative links that climb out are walked by their text. */

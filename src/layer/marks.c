@@ -93,6 +93,12 @@ static bool is_obeyed(const struct marker *marker, const char *whole, bool leads
 	return false;
 }
 
+bool mark_is_near_protected(const struct marker *marker, const char *whole)
+{
+	return is_listed(marker, "obeyed", whole, true) ||
+	       is_listed(marker, "protect", whole, true) || is_obeyed(marker, whole, true);
+}
+
 /* By all that goes by the name. */
 static const char *mark_name(struct marker *marker, const char *whole, enum names_action action,
 			     bool has_content)

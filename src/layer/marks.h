@@ -27,6 +27,14 @@ struct marker {
 bool mark_stat_after(const struct marker *marker, const char *path, struct stat *ret);
 bool mark_stat_before(const struct marker *marker, const char *path, struct stat *ret);
 
+/* Is an absolute path protected by the contract or obeyed by the host, or does it hold such a path?
+ */
+bool mark_is_near_protected(const struct marker *marker, const char *whole);
+
+/* Is this path of the workspace, once the changes are made, a git directory of any name, or in a
+ * part of one? */
+bool mark_is_in_git_dir(const struct marker *marker, const char *path);
+
 /* `whole` is the absolute path, `path` its end beneath the workspace. Static words, or NULL. */
 const char *mark_git(struct marker *marker, const char *whole, const char *path,
 		     enum names_action action, bool has_content);

@@ -250,6 +250,36 @@ def _():
         check(not use(place, "sub"), "what was planted ran on the host")
 
 
+@test("GP-03 a submodule's work tree is in no git directory of another name, nor where the host obeys something")
+def _():
+    need("git")
+    for mode in ["direct"] if BARE else ["direct", "layer"]:
+        for target, obeyed in (("mirror.git", False), ("mirror.git/hooks", False), ("link", False), ("tools", True), ("elsewhere", False)):
+            with Place(strict=False) as place:
+                with_submodule(place)
+                place.expect("*", ".git/*", "sub/*")
+                git(place.ws, "init", "-q", "--bare", "mirror.git")
+                os.mkdir(place.ws + "/tools")
+                os.symlink("mirror.git", place.ws + "/link")
+                if obeyed:
+                    git(place.ws, "config", "core.hooksPath", "tools/hooks")
+                place.settle()
+                value = "../../../" + target
+                run(place, [], inside_sh("git config -f .git/modules/sub/config core.worktree $1", value), mode=mode)
+                if mode == "layer":
+                    atoll(place, "apply")
+                got = git(place.ws, "config", "-f", ".git/modules/sub/config", "core.worktree").stdout.strip()
+                is_taken = mode == "direct" and target == "elsewhere"
+                same(got == value, is_taken, "%s: core.worktree of the host's submodule is %s" % (mode, got))
+    with Place(repository=False) as place:
+        place.expect("*")
+        git(place.ws, "init", "-q", "--bare", "mirror.git")
+        os.mkdir(place.ws + "/other")
+        place.settle()
+        result = run(place, [], inside_sh("for to in mirror.git mirror.git/hooks other other/x; do ln -s $to link && echo $to && rm link; done; true"))
+        same(result.out, "other\nother/x\n", "links into a git directory: %s" % result.err)
+
+
 @test("GP-04 no worktree or submodule is moved out of a git directory, not even of one that the run has made")
 def _():
     need("git")
