@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "spec/names.h"
 #include "spec/spec.h"
 
 #include <dirent.h>
@@ -64,13 +65,18 @@ int finder_protect_text(struct finder *finder, const char *path)
 	struct spec *spec = finder->spec;
 	const struct spec_rule *rule = spec_rule_for(spec, path);
 
-	/* A whole root cannot be meant: then nothing could be written. */
-	if (!rule || rule->access != SPEC_WRITE || streq(rule->path, path))
+	/* A whole root cannot be meant: then nothing could be written. A trusted name needs no
+	 * line.
+	 */
+	if (!rule || rule->access != SPEC_WRITE || streq(rule->path, path) ||
+	    names_refuse(rule->path, path, NAMES_WRITE))
 		return 0;
 	for (size_t i = 0; i < spec->n_rules; i++)
 		if (spec->rules[i].access == SPEC_PROTECT && streq(spec->rules[i].path, path))
 			return 0;
-	return spec_protect_late(spec, path, false, SPEC_ORIGIN_HOST, finder->err);
+	return spec_protect_late(spec, path, false,
+				 finder->is_of_caller ? SPEC_ORIGIN_DEFAULT : SPEC_ORIGIN_HOST,
+				 finder->err);
 }
 
 #define LINKS_MAX 40 /* as the kernel's MAXSYMLINKS */

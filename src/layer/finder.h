@@ -15,13 +15,17 @@ struct finder {
 	struct spec *spec;
 	struct atoll_error *err;
 	unsigned n_configs; /* read so far of one root or submodule: includes may go in circles */
-	unsigned n_modules, module_depth; /* of submodules: read so far, and levels down */
+	/* Of submodules: read so far, directories looked at so far, and levels down. */
+	unsigned n_modules, n_module_dirs, module_depth;
 	/* The settings that are being read hold in every repository: a relative path counts from
 	 * the top of each work tree, wherever that is. */
 	bool is_everywhere;
 	/* The same for settings of a repository in this writable root, where a run can make another
 	 * work tree of it. NULL: it cannot. */
 	const char *worktree_root;
+	/* The caller's environment says so, and no setting of the host's: such a line is no part of
+	 * the contract's digest. */
+	bool is_of_caller;
 };
 
 /* Protect an absolute path by its name, every link on the way, and the place where the path ends,

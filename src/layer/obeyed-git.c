@@ -33,7 +33,8 @@
 #define DEPTH_MAX	 10 /* of includes, as git has it */
 #define ABOVE_MAX	 64 /* directories above a writable root */
 #define MODULES_MAX	 1024
-#define MODULE_DEPTH_MAX 16 /* of submodules in submodules, and of slashes in their names */
+#define MODULE_DIRS_MAX	 65536 /* with directories that are a part of a name, or empty */
+#define MODULE_DEPTH_MAX 16    /* of submodules in submodules, and of slashes in their names */
 
 /* Keys whose value is a command, or a file that names one; the last component of a key. */
 static bool is_command(const struct git_config_entry *entry)
@@ -314,18 +315,21 @@ static int look_at_module(struct finder *finder, const char *path, const struct 
 {
 	char head[PATH_MAX], top[PATH_MAX];
 	struct stat head_st;
+	bool is_module;
 	int r;
 
 	if (!st || !S_ISDIR(st->st_mode) || finder->module_depth == MODULE_DEPTH_MAX ||
 	    snprintf(head, sizeof head, "%s/HEAD", path) >= PATH_MAX)
 		return 0;
-	if (finder->n_modules++ == MODULES_MAX)
+	is_module = lstat(head, &head_st) == 0;
+	if ((is_module && finder->n_modules++ == MODULES_MAX) ||
+	    finder->n_module_dirs++ == MODULE_DIRS_MAX)
 		return error_set(finder->err, ATOLL_FAULT_POLICY, 0,
 				 "more than %d submodules: '%s' was not read, and its settings may "
 				 "name hooks",
 				 MODULES_MAX, path);
 	finder->module_depth++;
-	if (lstat(head, &head_st) == 0) {
+	if (is_module) {
 		find_work_tree(finder, path, top);
 		finder->n_configs = 0;
 		r = look_in_git_dir(finder, path, top);
@@ -480,8 +484,11 @@ static int look_at_roots(struct finder *finder)
 /* A config at a place that the caller's environment names: no other rule knows it. */
 static int read_named_config(struct finder *finder, const char *file, const char *top)
 {
-	int r = file[0] == '/' ? finder_protect(finder, file) : 0;
+	int r;
 
+	finder->is_of_caller = true;
+	r = file[0] == '/' ? finder_protect(finder, file) : 0;
+	finder->is_of_caller = false;
 	return r < 0 ? r : read_config(finder, file, top, 0);
 }
 

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "layer/finder.h"
 #include "layer/obeyed-git.h"
+#include "layer/obeyed-home.h"
 #include "layer/user-config.h"
 #include "spec/names.h"
 #include "spec/spec.h"
@@ -22,7 +23,7 @@
  *
  * The guard and the marks know trusted files by their names. A name that the host itself has made a
  * link, or a setting of the host that names a file of the workspace, leads to files of any other
- * name. Two sources are read:
+ * name. Three sources are read:
  *
  *   obeyed-git.c  git's settings of the system, of the user (also XDG), of the repository at each
  *                 writable root with its commondir, worktrees and submodules, and of repositories
@@ -30,6 +31,9 @@
  *   obeyed.c      trusted names at the top of a writable root that are links, or hold links;
  *                 directories of programs (.venv/bin, node_modules/.bin) that a trusted file there
  *                 names; the user's own names in ~/.config/atoll/trusted-names
+ *
+ *   obeyed-home.c trusted names of the caller's home that are links; places that the caller's
+ *                 environment names: PATH, XDG_CONFIG_HOME, BASH_ENV and their like
  *
  * Each result becomes a `protect` line: refused in a root that is written directly, marked in a
  * layer. job.c calls this when a contract is finished, before anything runs. marks.c calls it again
@@ -207,6 +211,8 @@ int obeyed_protect(struct spec *spec, struct atoll_error *err)
 		r = obeyed_find_git(&finder);
 	if (r == 0)
 		r = find_names(&finder);
+	if (r == 0)
+		r = obeyed_find_home(&finder);
 	return r < 0 ? r : find_users_names(&finder);
 }
 

@@ -331,4 +331,79 @@ def _():
             check(os.path.exists(workspace + "/wt/tools/other"), "%s: a file that nothing obeys was not written: %s" % (mode, said))
 
 
+@test("OB-10 trusted names of the home that are links into a writable root")
+def _():
+    links = {".bashrc": "bashrc", ".ssh": "ssh", ".config/nvim": "nvim", ".config/fish/config.fish": "fish", ".config/systemd/user/x.service": "unit", ".vimrc": "later"}
+    files = ["bashrc", "ssh/config", "nvim/init.lua", "fish", "unit", "later", "other"]
+    script = "mkdir -p ssh nvim; for name in %s; do echo evil >>$name; done; true" % " ".join(files)
+    for mode in MODES:
+        for is_linked in (False, True):
+            with Place() as place:
+                host = Host(place)
+                workspace = host.repository("dotfiles")
+                for name, to in links.items() if is_linked else ():
+                    path = os.path.join(place.home, name)
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    if os.path.isdir(path):
+                        shutil.rmtree(path)
+                    elif os.path.lexists(path):
+                        os.unlink(path)
+                    os.symlink(os.path.join(workspace, to), path)
+                place.settle()
+                said = lands(host, mode, workspace, script)
+                made = [name for name in files if os.path.exists(os.path.join(workspace, name))]
+                same(made, ["other"] if is_linked else files, "%s: written: %s" % (mode, said))
+
+
+@test("OB-11 where XDG_CONFIG_HOME, XDG_DATA_HOME and XDG_STATE_HOME lead, the same names are trusted")
+def _():
+    files = ["git/config", "fish/config.fish", "atoll/trusted", "applications/x.desktop", "other/config"]
+    script = "for name in %s; do mkdir -p $(dirname $name); echo evil >$name; done; true" % " ".join(files)
+    for variable, trusted in (("XDG_CONFIG_HOME", files[:3]), ("XDG_DATA_HOME", files[2:4]), ("XDG_STATE_HOME", files[2:3])):
+        for mode in MODES:
+            for is_set in (False, True):
+                with Place() as place:
+                    host = Host(place)
+                    workspace = host.repository("xdg")
+                    env = {variable: workspace} if is_set else {}
+                    if variable == "XDG_STATE_HOME" and is_set:
+                        continue  # atoll's own store would lie in the workspace, which is refused as such
+                    atoll(place, "run", "--mode", mode, "--", "/bin/sh", "-c", script, cwd=workspace, env=env)
+                    if mode == "layer":
+                        atoll(place, "apply", cwd=workspace, env=env)
+                    made = [name for name in files if os.path.exists(os.path.join(workspace, name))]
+                    same(made, [name for name in files if not is_set or name not in trusted], "%s, %s: written" % (variable, mode))
+
+
+@test("OB-12 directories of the caller's PATH and files that the environment names")
+def _():
+    files = ["bin/git", "benv", "start.py", "edit/me", ".venv/bin/git", "other"]
+    script = "mkdir -p bin edit .venv/bin; for name in %s; do echo evil >$name; done; true" % " ".join(files)
+    for mode in MODES:
+        for is_set in (False, True):
+            with Place() as place:
+                host = Host(place)
+                workspace = host.repository("ws")
+                env = {"PATH": "%s/bin:%s/.venv/bin:%s" % (workspace, workspace, HOST_PATH), "BASH_ENV": workspace + "/benv", "PYTHONSTARTUP": workspace + "/start.py",
+                       "EDITOR": "env X=1 %s/edit/me -w" % workspace} if is_set else {}
+                atoll(place, "run", "--mode", mode, "--", "/bin/sh", "-c", script, cwd=workspace, env=env)
+                if mode == "layer":
+                    atoll(place, "apply", cwd=workspace, env=env)
+                made = [name for name in files if os.path.exists(os.path.join(workspace, name))]
+                # An activated environment is written by every installation: refusing that helps nobody, a layer marks it.
+                wanted = [".venv/bin/git", "other"] if mode == "direct" else ["other"]
+                same(made, wanted if is_set else files, "%s: written" % mode)
+
+
+@test("OB-13 empty directories in .git/modules do not make later runs fail")
+def _():
+    with Place() as place:
+        host = Host(place)
+        workspace = host.repository("ws")
+        os.mkdir(workspace + "/.git/modules")
+        for i in range(1100):
+            os.mkdir("%s/.git/modules/%d" % (workspace, i))
+        same(host.plants(workspace, ["--direct"], "true").status, 0, "a run beside 1100 empty directories")
+
+
 main()
