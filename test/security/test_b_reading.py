@@ -64,6 +64,29 @@ def _():
             cat /tmp/.[!.]*/* /tmp/.[!.]*/*/* 2>/dev/null; tar cf - . 2>/dev/null | grep -a SECRET; true""", place.home))
 
 
+@test("FS-R01 secrets of the home that are links stay hidden where their ends are shown")
+def _():
+    if BARE:
+        skip("user namespaces: without them nothing is hidden in a grant by a link's end")
+    with Place(strict=False) as place:
+        dots = place.home + "/dotfiles"
+        for name, text in (("ssh/id_rsa", "SSH"), ("aws/credentials", "AWS"), ("cfg/gh/hosts.yml", "GH"), ("open", "OPEN")):
+            write(os.path.join(dots, name), text + "\n", 0o644)
+        # A default that is a link is left out, and ends no run: .local/bin.
+        for name, to in ((".ssh", "dotfiles/ssh"), (".aws", "dotfiles/aws"), (".config", "dotfiles/cfg"), (".local/bin", "../dotfiles")):
+            path = os.path.join(place.home, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            if os.path.isdir(path):
+                shutil.rmtree(path)
+            os.symlink(to, path)
+        place.settle()
+        show = "cd %s; cat ssh/id_rsa aws/credentials cfg/gh/hosts.yml open 2>/dev/null; true" % dots
+        for flags, cwd in ((["--read", dots], place.ws), ([], dots)):
+            for mode in ("direct", "layer"):
+                same(run(place, flags, inside_sh(show), mode=mode, cwd=cwd, leaks=True).out, "OPEN\n", "shown with %s, %s" % (flags, mode))
+        same(run(place, ["--read", dots, "--read", dots + "/ssh"], inside_sh(show), leaks=True).out, "SSH\nOPEN\n", "the control: one that is named")
+
+
 @test("FS-R01 one secret may be granted by its own name, and only that one")
 def _():
     with Place() as place:

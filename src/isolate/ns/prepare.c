@@ -269,6 +269,13 @@ static int look_at(struct cell *cell, const struct spec_rule *rule, char path[PA
 				spec_access_word(rule->access), path, rule->origin,
 				(int)find_link(path), path);
 		r = follow_system_link(cell, path, err);
+		/* Nobody asked for a default, ~/.local/bin: where the user has a link it is left
+		 * out. */
+		if (r < 0 && rule && rule->is_optional && streq(rule->origin, "default")) {
+			if (err)
+				*err = (struct atoll_error){0};
+			return 1;
+		}
 		if (r < 0)
 			return rule ? error_context(err, r, "%s '%s' (%s)",
 						    spec_access_word(rule->access), rule->path,
@@ -424,17 +431,21 @@ static bool shows_beneath(const struct spec *spec, const char *path)
 	return false;
 }
 
-/* What a link leads to is hidden as well, if it is shown at all. */
+/* What a link leads to is hidden as well, if it is shown at all, and no line names that place. */
 static int hide_target(struct cell *cell, const struct spec_rule *rule, struct atoll_error *err)
 {
+	cleanup_fd int fd = fd_openat2(AT_FDCWD, rule->path, O_PATH, 0, RESOLVE_NO_SYMLINKS);
+	const struct spec_rule *named;
 	char real[PATH_MAX];
 	struct ns_mount *mount, *above;
 	struct stat st;
 
-	if (!realpath(rule->path, real) || lstat(real, &st) < 0)
+	if (fd != -ELOOP || !realpath(rule->path, real) || lstat(real, &st) < 0)
 		return 0;
 	above = enclosing(cell, real);
-	if (!above || above->kind == NS_HIDE || has_mount(cell, real))
+	named = spec_rule_for(cell->spec, real);
+	if (!above || above->kind == NS_HIDE || has_mount(cell, real) ||
+	    (named && streq(named->path, real)) || shows_beneath(cell->spec, real))
 		return 0;
 	if (above->is_layer)
 		return ns_add_mask(above, real, err);
@@ -477,14 +488,7 @@ static int add_hide(struct cell *cell, const struct spec_rule *rule, bool can_ma
 	struct ns_mount *above = enclosing(cell, rule->path), *mount;
 	bool is_there = !is_absent(cell, rule->path);
 	struct stat st;
-	int r;
 
-	if (is_there && lstat(rule->path, &st) == 0 && S_ISLNK(st.st_mode)) {
-		r = hide_target(cell, rule, err);
-		if (r < 0)
-			return r;
-		above = enclosing(cell, rule->path); /* the list may have moved */
-	}
 	if (!above || above->kind == NS_HIDE)
 		return 0; /* nothing is there to hide */
 	if ((!above->is_writable || above->is_layer) && can_mask &&
@@ -847,6 +851,20 @@ int ns_hide_name(struct cell *cell, const char *path, const struct spec_rule *ru
 	return 1;
 }
 
+/* Behind all grants: a link in the home may lead into any of them, ~/.ssh -> dotfiles/ssh. */
+static int hide_targets(struct cell *cell, const struct spec_rule **rules, size_t n,
+			struct atoll_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++) {
+		if (rules[i]->access == SPEC_HIDE && !is_absent(cell, rules[i]->path) &&
+		    !is_overruled(cell->spec, rules, n, i))
+			r = hide_target(cell, rules[i], err);
+	}
+	return r;
+}
+
 static int add_rules(struct cell *cell, const struct spec_rule **rules, size_t n,
 		     struct atoll_error *err)
 {
@@ -883,7 +901,7 @@ static int add_rules(struct cell *cell, const struct spec_rule **rules, size_t n
 		if (rule->access != SPEC_HIDE)
 			asked_of = NULL; /* the list has moved */
 	}
-	return 0;
+	return hide_targets(cell, rules, n, err);
 }
 
 static int check_cwd(const struct cell *cell, struct atoll_error *err)
