@@ -154,27 +154,60 @@ static int protect_in_all(struct finder *finder, const char *text)
 				       "what git's settings name by a relative path");
 }
 
-/* Each word of a command that looks like a path. Quotes end a word, too. */
-static int protect_words(struct finder *finder, const char *value, const char *top)
+/* `python3 -m a.b` runs a/b.py, or a/b/__main__.py. */
+static int protect_module(struct finder *finder, const char *name, const char *top)
 {
-	static const char ends[] = " \t\n;&|<>()'\"`$!=";
-	bool is_first = true;
+	static const char *const ends[] = {".py", "/__main__.py"};
+	char text[PATH_MAX], path[PATH_MAX];
 	int r = 0;
 
+	for (size_t i = 0; i < ARRAY_SIZE(ends) && r == 0; i++) {
+		if (snprintf(text, sizeof text, "%s%s", name, ends[i]) >= PATH_MAX)
+			continue;
+		for (char *dot = text; (dot = strchr(dot, '.')) && dot < text + strlen(name);)
+			*dot = '/';
+		if (finder_path(finder, text, top, path))
+			r = finder_protect(finder, path);
+	}
+	return r;
+}
+
+/* One word of a command. `top` is the directory that the command is in by then. */
+static int protect_word(struct finder *finder, const char *word, const char *before,
+			const char *top)
+{
+	/* "-Ftools/config": the path may stand right behind an option's letter. */
+	const char *text = word[0] == '-' && word[1] && strchr(word, '/') ? word + 2 : word;
+	char path[PATH_MAX];
+	int r = 0;
+
+	if (streq(before, "-m"))
+		return protect_module(finder, word, top);
+	if (is_path(text, top, !before[0]) && finder_path(finder, text, top, path))
+		r = finder_protect(finder, path);
+	if (r == 0 && strchr(text, '/'))
+		r = protect_in_all(finder, text);
+	return r < 0 ? r : protect_computed(finder, text, top);
+}
+
+/* Each word of a command that looks like a path. Quotes end a word, too. */
+static int protect_words(struct finder *finder, const char *value, const char *work_tree)
+{
+	static const char ends[] = " \t\n;&|<>()'\"`$!=";
+	char before[PATH_MAX] = "", word[PATH_MAX], top[PATH_MAX], path[PATH_MAX];
+	int r = 0;
+
+	snprintf(top, sizeof top, "%s", work_tree);
 	while (*value && r == 0) {
 		size_t size = strcspn(value, ends);
-		char word[PATH_MAX], path[PATH_MAX];
 
 		if (size && size < sizeof word) {
 			memcpy(word, value, size);
 			word[size] = '\0';
-			if (is_path(word, top, is_first) && finder_path(finder, word, top, path))
-				r = finder_protect(finder, path);
-			if (r == 0 && strchr(word, '/'))
-				r = protect_in_all(finder, word);
-			if (r == 0)
-				r = protect_computed(finder, word, top);
-			is_first = false;
+			r = protect_word(finder, word, before, top);
+			if (streq(before, "cd") && finder_path(finder, word, top, path))
+				strcpy(top, path);
+			strcpy(before, word);
 		}
 		value += size;
 		value += strspn(value, ends);

@@ -145,7 +145,7 @@ static const struct rule {
 	{"core", SUB_NONE, "safecrlf", is_setting, GIT_CONFIG_PLAIN},
 	{"core", SUB_NONE, "eol", is_setting, GIT_CONFIG_PLAIN},
 	{"core", SUB_NONE, "abbrev", is_setting, GIT_CONFIG_PLAIN},
-	{"core", SUB_NONE, "quotepath", is_setting, GIT_CONFIG_PLAIN},
+	{"core", SUB_NONE, "quotepath", is_true, GIT_CONFIG_PLAIN},
 	{"core", SUB_NONE, "sparsecheckout", is_setting, GIT_CONFIG_PLAIN},
 	{"core", SUB_NONE, "sparsecheckoutcone", is_setting, GIT_CONFIG_PLAIN},
 	{"core", SUB_NONE, "untrackedcache", is_setting, GIT_CONFIG_PLAIN},

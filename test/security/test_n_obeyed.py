@@ -406,4 +406,20 @@ def _():
         same(host.plants(workspace, ["--direct"], "true").status, 0, "a run beside 1100 empty directories")
 
 
+@test("OB-14 words of a command: behind an option's letter, a module of Python's, behind cd")
+def _():
+    files = ["tools/cfg", "lib/x.rb", "tools/flt.py", "pkg/__main__.py", "scripts/up.sh", "tools/other"]
+    script = "mkdir -p tools lib pkg scripts; for name in %s; do echo evil >$name; done; true" % " ".join(files)
+    for is_set in (False, True):
+        with Place() as place:
+            host = Host(place)
+            workspace = host.repository("ws")
+            for key, value in (("core.sshCommand", "ssh -Ftools/cfg"), ("filter.a.clean", "ruby -r./lib/x.rb x"), ("filter.b.clean", "python3 -m tools.flt"),
+                               ("filter.c.clean", "python3 -m pkg"), ("alias.up", "!cd scripts && ./up.sh")) if is_set else ():
+                host.git(workspace, "config", key, value)
+            host.plants(workspace, ["--direct"], script)
+            made = [name for name in files if os.path.exists(os.path.join(workspace, name))]
+            same(made, ["tools/other"] if is_set else files, "written")
+
+
 main()
