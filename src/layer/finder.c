@@ -83,8 +83,8 @@ int finder_protect_text(struct finder *finder, const char *path)
 
 /* A path whose names are looked up one by one. */
 struct walk {
-	char at[PATH_MAX];   /* without links as far as it exists; "" is the root directory */
-	char rest[PATH_MAX]; /* names that are still to be looked up */
+	char at[PATH_MAX];	  /* without links as far as it exists; "" is the root directory */
+	char remaining[PATH_MAX]; /* names that are still to be looked up */
 	unsigned n_links;
 };
 
@@ -99,12 +99,12 @@ static void go_up(struct walk *walk)
 /* Look up the link's text first, then the remaining names. False if the kernel would not. */
 static bool follow(struct walk *walk, const char *text)
 {
-	char rest[2 * PATH_MAX];
+	char remaining[2 * PATH_MAX];
 
 	if (++walk->n_links > LINKS_MAX ||
-	    snprintf(rest, sizeof rest, "%s/%s", text, walk->rest) >= PATH_MAX)
+	    snprintf(remaining, sizeof remaining, "%s/%s", text, walk->remaining) >= PATH_MAX)
 		return false;
-	strcpy(walk->rest, rest);
+	strcpy(walk->remaining, remaining);
 	if (text[0] == '/')
 		walk->at[0] = '\0';
 	else
@@ -127,15 +127,15 @@ static ssize_t enter(struct walk *walk, const char *name, char ret_text[PATH_MAX
 	return length > 0 ? length : 0;
 }
 
-/* Cut off the next name of the rest; "" at its end. */
+/* Cut off the next of the remaining names; "" behind the last. */
 static void next_name(struct walk *walk, char ret[NAME_MAX + 1])
 {
-	size_t skipped = strspn(walk->rest, "/");
-	size_t length = strcspn(walk->rest + skipped, "/");
+	size_t skipped = strspn(walk->remaining, "/");
+	size_t length = strcspn(walk->remaining + skipped, "/");
 
-	snprintf(ret, NAME_MAX + 1, "%.*s", (int)length, walk->rest + skipped);
-	memmove(walk->rest, walk->rest + skipped + length,
-		strlen(walk->rest + skipped + length) + 1);
+	snprintf(ret, NAME_MAX + 1, "%.*s", (int)length, walk->remaining + skipped);
+	memmove(walk->remaining, walk->remaining + skipped + length,
+		strlen(walk->remaining + skipped + length) + 1);
 }
 
 /* Every link that is read on the way decides where the path leads, so each is protected, and at
@@ -146,7 +146,7 @@ static int protect_walk(struct finder *finder, const char *path, bool with_own_n
 	char name[NAME_MAX + 1], text[PATH_MAX];
 	int r = 0;
 
-	snprintf(walk.rest, sizeof walk.rest, "%s", path);
+	snprintf(walk.remaining, sizeof walk.remaining, "%s", path);
 	for (next_name(&walk, name); name[0] && r == 0; next_name(&walk, name)) {
 		ssize_t length = 0;
 

@@ -62,12 +62,12 @@ static int look_at_trusted(struct finder *finder, const char *path)
 	return r < 0 || is_of_programs(path) ? r : finder_protect_links_in(finder, path);
 }
 
-static int look_in_container(const char *rest, void *data)
+static int look_in_container(const char *behind, void *data)
 {
 	const struct place *place = data;
 	char path[PATH_MAX];
 
-	if (snprintf(path, sizeof path, "%s/%s", place->dir, rest) >= PATH_MAX)
+	if (snprintf(path, sizeof path, "%s/%s", place->dir, behind) >= PATH_MAX)
 		return 0;
 	return look_at_trusted(place->finder, path);
 }
@@ -106,13 +106,13 @@ static int find_links(struct finder *finder)
 
 /* ---- other places for trusted names ---- */
 
-static int protect_moved(const char *rest, void *data)
+static int protect_moved(const char *behind, void *data)
 {
 	const struct place *place = data;
 	char path[PATH_MAX];
 
-	if (!starts_with(rest, place->skip) || snprintf(path, sizeof path, "%s/%s", place->dir,
-							rest + strlen(place->skip)) >= PATH_MAX)
+	if (!starts_with(behind, place->skip) || snprintf(path, sizeof path, "%s/%s", place->dir,
+							  behind + strlen(place->skip)) >= PATH_MAX)
 		return 0;
 	return finder_protect(place->finder, path);
 }

@@ -88,12 +88,12 @@ struct container {
 	const char *path;
 };
 
-static int protect_in_container(const char *rest, void *data)
+static int protect_in_container(const char *behind, void *data)
 {
 	const struct container *container = data;
 	char place[PATH_MAX];
 
-	if (snprintf(place, sizeof place, "%s/%s", container->path, rest) >= PATH_MAX)
+	if (snprintf(place, sizeof place, "%s/%s", container->path, behind) >= PATH_MAX)
 		return 0;
 	return finder_protect_link(container->finder, place);
 }
