@@ -78,8 +78,10 @@ static bool is_listed(const struct marker *marker, const char *key, const char *
 	return false;
 }
 
-/* `leads_there`: the changed name is a link or directory, so a path beneath it counts as well. */
-static bool is_obeyed(const struct marker *marker, const char *whole, bool leads_there)
+/* The line about what the host obeys that names this path. `leads_there`: the changed name is a
+ * link or directory, so a path beneath it counts as well. */
+static const struct spec_rule *find_obeyed(const struct marker *marker, const char *whole,
+					   bool leads_there)
 {
 	for (size_t i = 0; i < marker->obeyed->n_rules; i++) {
 		const struct spec_rule *rule = &marker->obeyed->rules[i];
@@ -88,15 +90,30 @@ static bool is_obeyed(const struct marker *marker, const char *whole, bool leads
 		    (rule->is_pattern ? path_glob(rule->path, whole)
 				      : path_is_within(whole, rule->path) ||
 						(leads_there && path_is_within(rule->path, whole))))
-			return true;
+			return rule;
 	}
-	return false;
+	return NULL;
+}
+
+static const char what_obeyed[] = "obeyed by the host: its own settings or links lead here",
+		  what_environment[] = "run or read by the host: PATH or another variable of the "
+				       "caller's environment names this place";
+
+/* As the host is now. The record has what the host obeyed when the run began. Of these lines only
+ * those of the caller's environment are no setting of the host's (finder.h). */
+static const char *mark_obeyed(const struct marker *marker, const char *whole, bool leads_there)
+{
+	const struct spec_rule *rule = find_obeyed(marker, whole, leads_there);
+
+	if (!rule)
+		return NULL;
+	return streq(rule->origin, SPEC_ORIGIN_DEFAULT) ? what_environment : what_obeyed;
 }
 
 bool mark_is_near_protected(const struct marker *marker, const char *whole)
 {
 	return is_listed(marker, "obeyed", whole, true) ||
-	       is_listed(marker, "protect", whole, true) || is_obeyed(marker, whole, true);
+	       is_listed(marker, "protect", whole, true) || find_obeyed(marker, whole, true);
 }
 
 /* By all that goes by the name. */
@@ -111,12 +128,11 @@ static const char *mark_name(struct marker *marker, const char *whole, enum name
 	if (!what && is_listed(marker, "hide", whole, false))
 		what = "hidden by the contract";
 	if (!what && is_listed(marker, "obeyed", whole, action == NAMES_SYMLINK))
-		what = "obeyed by the host: its own settings or links lead here";
+		what = what_obeyed;
+	if (!what)
+		what = mark_obeyed(marker, whole, action == NAMES_SYMLINK);
 	if (!what && is_listed(marker, "protect", whole, action == NAMES_SYMLINK))
 		what = "protected by the contract";
-	/* The record has what the host obeyed when the run began. */
-	if (!what && is_obeyed(marker, whole, action == NAMES_SYMLINK))
-		what = "obeyed by the host: its own settings or links lead here";
 	return what;
 }
 

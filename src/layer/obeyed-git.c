@@ -29,9 +29,10 @@
  */
 
 #define CONFIG_MAX	 (1 << 20)
-#define CONFIGS_MAX	 64 /* files, with those that they include */
-#define DEPTH_MAX	 10 /* of includes, as git has it */
-#define ABOVE_MAX	 64 /* directories above a writable root */
+#define CONFIGS_MAX	 64   /* files, with those that they include */
+#define DEPTH_MAX	 10   /* of includes, as git has it */
+#define ABOVE_MAX	 64   /* directories above a writable root */
+#define PAIRS_MAX	 4096 /* of GIT_CONFIG_COUNT */
 #define MODULES_MAX	 1024
 #define MODULE_DIRS_MAX	 65536 /* with directories that are a part of a name, or empty */
 #define MODULE_DEPTH_MAX 16    /* of submodules in submodules, and of slashes in their names */
@@ -545,12 +546,62 @@ static int look_at_users(struct finder *finder)
 	return r < 0 ? r : read_config_in(finder, home, ".gitconfig", top);
 }
 
+static void copy_lower(char *ret, size_t size, const char *text, size_t length)
+{
+	snprintf(ret, size, "%.*s", (int)length, text);
+	for (; *ret; ret++)
+		*ret = (char)(*ret >= 'A' && *ret <= 'Z' ? *ret - 'A' + 'a' : *ret);
+}
+
+/* GIT_CONFIG_KEY_n and GIT_CONFIG_VALUE_n. False if there is no such pair. */
+static bool read_pair(unsigned long n, struct git_config_entry *ret)
+{
+	char name[64];
+	const char *key, *value, *first, *last;
+
+	snprintf(name, sizeof name, "GIT_CONFIG_KEY_%lu", n);
+	key = getenv(name);
+	snprintf(name, sizeof name, "GIT_CONFIG_VALUE_%lu", n);
+	value = getenv(name);
+	first = key ? strchr(key, '.') : NULL;
+	last = key ? strrchr(key, '.') : NULL;
+	if (!first || !value || strlen(value) >= sizeof ret->value)
+		return false;
+	copy_lower(ret->section, sizeof ret->section, key, (size_t)(first - key));
+	copy_lower(ret->key, sizeof ret->key, last + 1, strlen(last + 1));
+	snprintf(ret->value, sizeof ret->value, "%s", value);
+	ret->has_subsection = last != first;
+	ret->has_value = true;
+	return true;
+}
+
+/* Settings that the caller's environment holds itself. Above the bound git's own start would take
+ * seconds. */
+static int use_pairs(struct finder *finder)
+{
+	const char *count = getenv("GIT_CONFIG_COUNT");
+	unsigned long n = count ? strtoul(count, NULL, 10) : 0;
+	cleanup_free struct git_config_entry *entry = n ? calloc(1, sizeof *entry) : NULL;
+	int r = 0;
+
+	if (n && !entry)
+		return error_oom(finder->err);
+	finder->is_of_caller = true;
+	for (unsigned long i = 0; i < n && i < PAIRS_MAX && r == 0; i++)
+		if (read_pair(i, entry))
+			r = use_entry(finder, entry, "/", finder->spec->workspace, 0);
+	finder->is_of_caller = false;
+	return r;
+}
+
 int obeyed_find_git(struct finder *finder)
 {
 	int r;
 
 	finder->is_everywhere = true;
 	r = look_at_users(finder);
+	if (r == 0)
+		r = use_pairs(finder);
 	finder->is_everywhere = false;
 	return r < 0 ? r : look_at_roots(finder);
 }

@@ -17,29 +17,17 @@
  * What the host obeys in a writable root because of the caller's home and environment
  *
  * Called by obeyed.c. Three sources:
- *   links      trusted names of the home that are links, or hold links: ~/.bashrc ->
- * dotfiles/bashrc XDG_*      where trusted names of ~/.config, ~/.local/share and ~/.local/state
- * lie instead variables  directories of PATH, and files that shells and programs read or start
  *
- * Lines of the last two do not belong to the contract's digest: a sandbox must open again from a
- * shell with another environment.
+ *   links      trusted names of the home that are links, or directories that hold links:
+ *              ~/.bashrc -> dotfiles/bashrc, ~/.config -> dotfiles/config
+ *   XDG_*      the directories that programs use instead of ~/.config, ~/.local/share and
+ *              ~/.local/state: the trusted names of these lie there
+ *   variables  directories of PATH, and files that shells and programs read or start because a
+ *              variable names them: BASH_ENV, PYTHONSTARTUP, EDITOR
+ *
+ * Lines of the last two have the origin "default" and so are no part of the contract's digest: a
+ * sandbox can be opened again from a shell with other variables.
  */
-
-/* Installations write these as a matter of course, and PATH has them in an activated environment.
- * Refusing them would refuse every installation; a layer marks them. */
-static bool is_environment(const char *dir)
-{
-	static const char *const ends[] = {"/.venv/bin", "/venv/bin", "/env/bin",
-					   "/node_modules/.bin"};
-	char config[PATH_MAX];
-	struct stat st;
-
-	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
-		if (ends_with(dir, ends[i]))
-			return true;
-	return snprintf(config, sizeof config, "%s/../pyvenv.cfg", dir) < PATH_MAX &&
-	       stat(config, &st) == 0;
-}
 
 /* ---- links of the home ---- */
 
@@ -153,23 +141,112 @@ static bool is_direct(const struct spec *spec, const char *path)
 		!streq(rule->path, spec->workspace));
 }
 
-/* Each word between `ends` that is an absolute path. */
-static int protect_words(struct finder *finder, const char *value, const char *ends, bool is_path)
+static bool is_bin_of(const char *variable, const char *dir)
+{
+	const char *value = getenv(variable);
+	char bin[PATH_MAX];
+
+	if (!value || value[0] != '/' || snprintf(bin, sizeof bin, "%s/bin", value) >= PATH_MAX)
+		return false;
+	path_normalize(bin);
+	return streq(bin, dir);
+}
+
+/* Installations write these directories as a matter of course, and PATH has them in an activated
+ * environment. A layer marks them; in a root that is written directly `pip install` and `npm
+ * install` must work. Only names and variables count: a file such as pyvenv.cfg may be a run's. */
+static bool is_environment(const char *dir)
+{
+	static const char *const ends[] = {"/.venv/bin", "/venv/bin", "/env/bin",
+					   "/node_modules/.bin"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		if (ends_with(dir, ends[i]))
+			return true;
+	return is_bin_of("VIRTUAL_ENV", dir) || is_bin_of("CONDA_PREFIX", dir);
+}
+
+/* Every PATH has these: whoever grants /usr/local means its programs. */
+static bool is_of_system(const char *dir)
+{
+	static const char *const dirs[] = {"/bin",	 "/sbin",	    "/usr/bin",
+					   "/usr/sbin",	 "/usr/local/bin",  "/usr/local/sbin",
+					   "/usr/games", "/usr/local/games"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
+		if (streq(dir, dirs[i]))
+			return true;
+	return false;
+}
+
+/* Use each part of a list, without the separators. */
+static int for_each_part(struct finder *finder, const char *list, const char *separators,
+			 int (*use)(struct finder *finder, const char *part))
 {
 	int r = 0;
 
-	while (value && *value && r == 0) {
-		size_t size = strcspn(value, ends);
+	while (list && *list && r == 0) {
+		size_t size = strcspn(list, separators);
+		char part[PATH_MAX];
+
+		if (size && size < sizeof part) {
+			snprintf(part, sizeof part, "%.*s", (int)size, list);
+			r = use(finder, part);
+		}
+		list += size;
+		list += strspn(list, separators);
+	}
+	return r;
+}
+
+/* A relative part of PATH counts from the directory that somebody is in: the workspace, here. */
+static int protect_programs(struct finder *finder, const char *dir)
+{
+	char path[PATH_MAX];
+
+	if (!finder_path(finder, dir, finder->spec->workspace, path) || is_of_system(path) ||
+	    (is_direct(finder->spec, path) && is_environment(path)))
+		return 0;
+	return finder_protect(finder, path);
+}
+
+/* A word of a command, or of options: a path begins with "/", "~/", "./" or "../". */
+static int protect_word(struct finder *finder, const char *word)
+{
+	char path[PATH_MAX];
+
+	if (starts_with(word, "HOME/")) /* of "$HOME/x" */
+		return finder_path(finder, word + strlen("HOME/"), finder->spec->home, path)
+			       ? finder_protect(finder, path)
+			       : 0;
+	if ((word[0] != '/' && word[0] != '~' && word[0] != '.') || !strchr(word, '/') ||
+	    !finder_path(finder, word, finder->spec->workspace, path))
+		return 0;
+	return finder_protect(finder, path);
+}
+
+/* The value of a variable is a path as a whole, which may have blanks in it, or a command. */
+static int protect_value(struct finder *finder, const char *value)
+{
+	int r = value[0] == '/' && strlen(value) < PATH_MAX ? protect_word(finder, value) : 0;
+
+	return r < 0 ? r : for_each_part(finder, value, " \t\n;&|<>()'\"`${}!=:,", protect_word);
+}
+
+/* zsh reads these in ZDOTDIR. Their names are trusted wherever they are; links are followed here.
+ */
+static int find_zsh(struct finder *finder)
+{
+	static const char *const names[] = {".zshenv", ".zprofile", ".zshrc", ".zlogin",
+					    ".zlogout"};
+	const char *dir = getenv("ZDOTDIR");
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && dir && dir[0] == '/' && r == 0; i++) {
 		char path[PATH_MAX];
 
-		if (size > 1 && size < sizeof path && value[0] == '/') {
-			snprintf(path, sizeof path, "%.*s", (int)size, value);
-			path_normalize(path);
-			if (!is_path || !is_direct(finder->spec, path) || !is_environment(path))
-				r = finder_protect(finder, path);
-		}
-		value += size;
-		value += strspn(value, ends);
+		if (snprintf(path, sizeof path, "%s/%s", dir, names[i]) < PATH_MAX)
+			r = finder_protect_link(finder, path);
 	}
 	return r;
 }
@@ -177,19 +254,31 @@ static int protect_words(struct finder *finder, const char *value, const char *e
 static int find_variables(struct finder *finder)
 {
 	static const char *const variables[] = {
-		/* read at the start */
-		"BASH_ENV", "ENV", "INPUTRC", "PYTHONSTARTUP", "LD_PRELOAD", "NODE_OPTIONS",
+		/* files that are read at the start, and that hold commands or name programs */
+		"BASH_ENV", "ENV", "INPUTRC", "PYTHONSTARTUP", "SCREENRC", "LESSKEY", "LESSKEYIN",
+		"MYVIMRC", "STARSHIP_CONFIG", "RIPGREP_CONFIG_PATH", "HGRCPATH", "KUBECONFIG",
+		"AWS_CONFIG_FILE", "PIP_CONFIG_FILE", "UV_CONFIG_FILE", "NPM_CONFIG_USERCONFIG",
+		"NPM_CONFIG_GLOBALCONFIG", "npm_config_userconfig", "npm_config_globalconfig",
+		/* directories of settings */
+		"DOCKER_CONFIG", "GNUPGHOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GIT_TEMPLATE_DIR",
+		"GIT_EXEC_PATH", "GCONV_PATH",
+		/* options that name code to load */
+		"LD_PRELOAD", "LD_AUDIT", "NODE_OPTIONS", "PERL5OPT", "JAVA_TOOL_OPTIONS",
 		/* commands */
-		"EDITOR", "VISUAL", "PAGER", "MANPAGER", "BROWSER", "SHELL", "LESSOPEN",
-		"LESSCLOSE", "PROMPT_COMMAND", "VIMINIT", "SSH_ASKPASS", "SUDO_ASKPASS",
+		"SHELL", "EDITOR", "VISUAL", "PAGER", "MANPAGER", "BROWSER", "LESSOPEN",
+		"LESSCLOSE", "PROMPT_COMMAND", "VIMINIT", "EXINIT", "SSH_ASKPASS", "SUDO_ASKPASS",
 		"GIT_ASKPASS", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "GIT_SSH",
-		"GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND", "GIT_TEMPLATE_DIR",
-		"GIT_EXEC_PATH"};
-	int r = protect_words(finder, getenv("PATH"), ":", true);
+		"GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND", "RSYNC_RSH", "CVS_RSH",
+		"SVN_SSH", "FZF_DEFAULT_COMMAND", "RUSTC_WRAPPER"};
+	int r = for_each_part(finder, getenv("PATH"), ":", protect_programs);
 
-	for (size_t i = 0; i < ARRAY_SIZE(variables) && r == 0; i++)
-		r = protect_words(finder, getenv(variables[i]), " \t\n;&|<>()'\"`$!=:", false);
-	return r;
+	for (size_t i = 0; i < ARRAY_SIZE(variables) && r == 0; i++) {
+		const char *value = getenv(variables[i]);
+
+		if (value)
+			r = protect_value(finder, value);
+	}
+	return r < 0 ? r : find_zsh(finder);
 }
 
 int obeyed_find_home(struct finder *finder)
