@@ -8,6 +8,7 @@
 #include "job/job-file.h"
 #include "job/job.h"
 #include "layer/layer.h"
+#include "spec/names.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -58,18 +59,55 @@ static bool is_line(const char *line, const char *hash, const char *path)
 	       (line[65 + length] == '\n' || !line[65 + length]);
 }
 
+/* Could a run have written the list? It lies where runs have written, by a name that no rule
+ * protected there: runs that were started without this XDG_CONFIG_HOME know nothing of it. */
+static int is_in_doubt(int fd, bool *ret, struct atoll_error *err)
+{
+	cleanup_buf struct buf dirs = BUF_INIT(PATH_MAX + 1), ids = BUF_INIT(1 << 20);
+	char link[64], path[PATH_MAX], dir[PATH_MAX], place[PATH_MAX], id[PLACES_ID_SIZE];
+	ssize_t length;
+	int r;
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	length = readlink(link, path, sizeof path - 1);
+	if (length <= 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno,
+				 "find where the list of trusted job files lies");
+	path[length] = '\0';
+	buf_add(&dirs, path, (size_t)(path_name(path) - path - 1));
+	buf_add(&dirs, "", 1);
+	snprintf(dir, sizeof dir, "%s", path);
+	for (char *slash; (slash = strrchr(dir, '/')) && slash != dir;) {
+		*slash = '\0';
+		if (!places_id(AT_FDCWD, dir, id))
+			continue;
+		buf_add(&ids, id, strlen(id) + 1);
+		buf_add(&ids, dir, strlen(dir) + 1);
+	}
+	if (buf_error(&dirs) < 0 || buf_error(&ids) < 0)
+		return error_oom(err);
+	r = places_find(&dirs, &ids, place, sizeof place, err);
+	if (r == 0)
+		*ret = place[0] && !names_refuse(place, path, NAMES_WRITE);
+	return r;
+}
+
 int trust_has(const char *hash, const struct job_file *file, const struct spec *spec,
 	      struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(4 << 20), path = BUF_INIT(3 * PATH_MAX);
 	cleanup_fd int fd = user_config_open("trusted", false, err);
+	bool is_forged = false;
 	int r;
 
 	if (fd == -ENOENT)
 		return 0;
 	if (fd < 0)
 		return fd;
-	if (spec && user_config_is_in_reach(fd, spec, SPEC_WRITE))
+	r = is_in_doubt(fd, &is_forged, err);
+	if (r < 0)
+		return r;
+	if (is_forged || (spec && user_config_is_in_reach(fd, spec, SPEC_WRITE)))
 		return error_set(
 			err, ATOLL_FAULT_POLICY, 0,
 			"the list of trusted job files lies where jobs write; set XDG_CONFIG_HOME "

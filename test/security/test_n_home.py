@@ -89,6 +89,36 @@ def _():
             both_ways(place, mode, dots, ["config/fish/config.fish", "config/atoll/trusted", "config/starship.toml"], ["config/other/x"], links)
 
 
+@test("HM-02 XDG_CONFIG_HOME in a workspace: atoll's own list of trust, and settings of others")
+def _():
+    for mode in MODES:
+        with Place(strict=False, repository=False) as place:
+            xdg, other = fresh(place, "xdg"), fresh(place, "other")
+            env = {"XDG_CONFIG_HOME": xdg}
+            names = ["atoll/trusted", "atoll/answers", "git/config", "fish/config.fish", "systemd/user/x.service"]
+            both_ways(place, mode, xdg, names, ["own/config", "readme"], lambda: None, env=env)
+            env = {"XDG_DATA_HOME": xdg + "/data"}
+            same(lands(place, mode, xdg, ["data/systemd/user/x.service", "data/own/x"], env=env)[0], ["data/own/x"], "%s: XDG_DATA_HOME" % mode)
+        with Place(strict=False, repository=False) as place:
+            # A list that a run has forged, from a shell without the variable.
+            xdg, other = fresh(place, "xdg"), fresh(place, "other")
+            write(xdg + "/job.yaml", json.dumps({"command": ["cat", place.out + "/secret.txt"], "filesystem": {"read": [place.out]}}))
+            digest = hashlib.sha256(read(xdg + "/job.yaml")).hexdigest()
+            forge = 'mkdir atoll; echo "$1" >atoll/trusted; chmod 600 atoll/trusted'
+            atoll(place, "run", "--mode", mode, "--", "/bin/sh", "-c", forge, "sh", "%s %s/job.yaml" % (digest, xdg), cwd=xdg)
+            if mode == "layer":
+                atoll(place, "apply", cwd=xdg)
+            check(os.path.exists(xdg + "/atoll/trusted"), "the control: without the variable the file is any file")
+            result = run(place, ["-f", xdg + "/job.yaml"], None, cwd=other, env={"XDG_CONFIG_HOME": xdg}, leaks=True, starts=False)
+            check(place.secret not in result.out and result.status == POLICY, "%s: a forged list of trust counted: %s" % (mode, result.describe()))
+            check("XDG_CONFIG_HOME" in result.err, "the message: " + result.err)
+            # The user's own list counts, also when runs have the home as their workspace.
+            said = atoll(place, "trust", xdg + "/job.yaml", cwd=other)
+            run(place, ["--accept-broad", place.home], ["true"], mode=mode, cwd=place.home, starts=False)
+            result = run(place, ["-f", xdg + "/job.yaml"], None, cwd=other, leaks=True, starts=False)
+            check(place.secret in result.out, "%s: the user's own list: %s %s" % (mode, said.err, result.describe()))
+
+
 @test("HM-03 directories of the caller's PATH, and files that variables name")
 def _():
     for mode in MODES:
