@@ -169,6 +169,11 @@ int guard_permit(struct call *call, const struct target *target, enum names_acti
  */
 bool guard_is_own_git(struct call *call, const struct target *target);
 
+/* As names_refuse(), by the names that a path and its zone have inside, and by those on the host.
+ */
+const char *guard_refused_name(const struct guard *guard, const struct init_zone *zone,
+			       const char *path, enum names_action action);
+
 /* As names_git_inside(), and also where the writable root itself is a git directory. */
 const char *guard_git_inside(struct guard *guard, const struct init_zone *zone, const char *path);
 

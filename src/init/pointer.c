@@ -87,6 +87,8 @@ static const char *vet(const struct guard *guard, const char *dir, const char *n
 	what = git_pointer_vet(text, size, is_gitdir ? "" : "gitdir: ", dir, zone->path, path);
 	if (what)
 		return what;
+	if (guard_refused_name(guard, zone, path, NAMES_WRITE))
+		return "git pointer to a trusted name";
 	/* worktrees/NAME/gitdir names a file ".git", which git writes next. */
 	if (is_gitdir && !names_is_git(path_name(path), strlen(path_name(path))))
 		return "git worktree";

@@ -354,11 +354,14 @@ static bool is_own_prefix(struct call *call, const char *path, size_t length)
 
 /* As git has it, not as is_git_dir() does: directories `objects` and `refs` may be a project's own.
  */
-static bool is_git_root(const struct init_zone *zone)
+static bool is_git_root(const struct guard *guard, const struct init_zone *zone)
 {
+	static char host[GUARD_HOST_MAX];
+	const char *name = path_name(host_name(guard->config->spec, zone->path, host));
 	cleanup_fd int fd = -1;
 
-	if (names_is_git(path_name(zone->path), strlen(path_name(zone->path))))
+	if (names_is_git(path_name(zone->path), strlen(path_name(zone->path))) ||
+	    names_is_git(name, strlen(name)))
 		return true;
 	fd = open(zone->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return fd >= 0 && holds(fd, "objects", NULL) && holds(fd, "refs", NULL) &&
@@ -372,9 +375,9 @@ static bool was_git_root(struct guard *guard, const struct init_zone *zone)
 	size_t i = (size_t)(zone - guard->config->zones);
 
 	if (i >= GUARD_ROOTS_MAX)
-		return is_git_root(zone);
+		return is_git_root(guard, zone);
 	if (guard->git_roots[i] == GUARD_ROOT_UNSEEN)
-		guard->git_roots[i] = is_git_root(zone) ? GUARD_ROOT_GIT : GUARD_ROOT_PLAIN;
+		guard->git_roots[i] = is_git_root(guard, zone) ? GUARD_ROOT_GIT : GUARD_ROOT_PLAIN;
 	return guard->git_roots[i] == GUARD_ROOT_GIT;
 }
 
@@ -666,12 +669,12 @@ static int permit_in_git(struct call *call, const struct target *target, const c
 	return keeps_index(call, target, action);
 }
 
-/* The host knows a grant at another place (`at`) by its own names. Both count. */
-static const char *refuse_name(const struct call *call, const struct init_zone *zone,
+/* The host knows what is granted at another place (`at`) by its own names. Both count. */
+const char *guard_refused_name(const struct guard *guard, const struct init_zone *zone,
 			       const char *path, enum names_action action)
 {
 	static char root[GUARD_HOST_MAX], host[GUARD_HOST_MAX];
-	const struct spec *spec = call->guard->config->spec;
+	const struct spec *spec = guard->config->spec;
 	const char *what = names_refuse(zone->path, path, action);
 
 	if (what || streq(host_name(spec, path, host), path))
@@ -693,7 +696,7 @@ static int permit_in_root(struct call *call, const struct init_zone *zone,
 	r = permit_by_contract(call, target->path, action, is_dir);
 	if (r < 0)
 		return r;
-	what = refuse_name(call, zone, target->path, action);
+	what = guard_refused_name(call->guard, zone, target->path, action);
 	if (what)
 		return guard_refuse(call, EPERM, what);
 	inside = guard_git_inside(call->guard, zone, target->path);
@@ -740,7 +743,9 @@ static bool is_in_git(struct call *call, const struct init_zone *zone, const str
 
 int guard_permit_special(struct call *call, const struct target *target, mode_t mode)
 {
+	static char root[GUARD_HOST_MAX], host[GUARD_HOST_MAX];
 	const struct init_zone *zone = guard_zone(call->guard, target->path);
+	const struct spec *spec = call->guard->config->spec;
 	const char *what;
 
 	if (!zone || zone->kind != INIT_ZONE_GUARDED || S_ISDIR(mode) || S_ISLNK(mode) ||
@@ -748,7 +753,8 @@ int guard_permit_special(struct call *call, const struct target *target, mode_t 
 		return 0;
 	what = names_refuse_special(zone->path, target->path);
 	if (!what)
-		what = refuse_name(call, zone, target->path, NAMES_CREATE);
+		what = names_refuse_special(host_name(spec, zone->path, root),
+					    host_name(spec, target->path, host));
 	/* git's own sockets (fsmonitor) keep nobody waiting. */
 	if (!what && !S_ISSOCK(mode) && is_in_git(call, zone, target))
 		what = "FIFO in a git directory";

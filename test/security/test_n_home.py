@@ -159,6 +159,22 @@ def _():
         same(lands(place, "direct", where, ["bin/git"], env=env)[0], [], "in the next run")
 
 
+@test("HM-04 trusted names in a grant that is seen at another place are the host's")
+def _():
+    if BARE:
+        skip("user namespaces")
+    with Place(strict=False) as place:
+        config = fresh(place, "host/.config")
+        names = ["git/config", "fish/config.fish", "nvim/init.lua", "own/x"]
+        script = 'cd "$1"; shift; for name; do mkdir -p "$(dirname "$name")"; echo evil >"$name"; done 2>/dev/null; mkfifo fish2; mkfifo mise.toml 2>/dev/null; true'
+        for flags, at in ((["--write", config], config), (["--write-at", "/data=" + config], "/data")):
+            run(place, flags, inside_sh(script, at, *names))
+            same([name for name in names if os.path.exists(os.path.join(config, name))], ["own/x"], "written at " + at)
+            check(os.path.exists(config + "/fish2") and not os.path.exists(config + "/mise.toml"), "a FIFO at " + at)
+            shutil.rmtree(config)
+            os.makedirs(config)
+
+
 @test("HM-05 trusted names in a directory of the workspace that is a link")
 def _():
     for mode in MODES:
