@@ -12,6 +12,7 @@
 #include "eventlog/eventlog.h"
 #include "isolate/isolate.h"
 #include "job/job-layer.h"
+#include "job/secret-links.h"
 #include "layer/layer.h"
 #include "netctl/netctl.h"
 #include "spec/spec.h"
@@ -259,6 +260,8 @@ int job_finish(struct atoll_job *job, struct atoll_error *err)
 	r = spec_finish(job->spec, err);
 	if (r == 0 && !job->is_trusted)
 		r = trust_check(job, err);
+	if (r == 0)
+		r = secret_links_hide(job->spec, err);
 	if (r == 0)
 		r = obeyed_protect(job->spec, err);
 	if (r == 0 && !job->is_held)

@@ -210,6 +210,36 @@ def _():
             same(result.out, "on\n", "%s: the next run: %s" % (mode, result.err))
 
 
+@test("HM-07 secrets of the home that are links into a place that is shown: not read, unless that very place is granted")
+def _():
+    with Place() as place:
+        home, dots, proj = place.home, fresh(place, "dots"), fresh(place, "proj")
+        for name in ("ssh/id_rsa", "netrc", "config/gh/hosts.yml"):
+            write(os.path.join(dots, name), "KEY-%s\n" % name)
+        write(dots + "/readme", "readme\n")
+        remove(home + "/.ssh")
+        os.unlink(home + "/.netrc")
+        remove(home + "/.config")
+        script = "cat %s/readme; cat %s/ssh/id_rsa %s/netrc %s/config/gh/hosts.yml 2>/dev/null; true" % ((dots,) * 4)
+        keys = "KEY-ssh/id_rsa\nKEY-netrc\nKEY-config/gh/hosts.yml\n"
+
+        def shown(where, *flags):
+            place.settle()
+            result = run(place, list(flags), inside_sh(script), cwd=where, mode=None if flags[:1] == ("--mode",) else "direct")
+            same(result.status, 0, "status of a run in %s with %s: %s" % (where, flags, result.err))
+            return result.out
+
+        ways = [(proj, "--read", dots)] + [(dots, "--mode", mode) for mode in [*MODES, "read-only"]]
+        for where, *flags in ways:
+            same(shown(where, *flags), "readme\n" + keys, "the control, without links, %s" % flags)
+        for name, to in ((".ssh", "ssh"), (".netrc", "netrc"), (".config", "config")):
+            os.symlink(os.path.join(dots, to), os.path.join(home, name))
+        for where, *flags in ways:
+            same(shown(where, *flags), "readme\n", "with links, %s" % flags)
+        same(shown(proj, "--read", dots, "--read", dots + "/ssh"), "readme\nKEY-ssh/id_rsa\n", "a flag that names one of them")
+        same(read(dots + "/ssh/id_rsa"), b"KEY-ssh/id_rsa\n", "the host's own")
+
+
 @test("HM-08 a default grant of the home that is a link is left out, and the run starts")
 def _():
     with Place() as place:
