@@ -64,7 +64,7 @@ static bool is_line(const char *line, const char *hash, const char *path)
 static int is_in_doubt(int fd, bool *ret, struct atoll_error *err)
 {
 	cleanup_buf struct buf dirs = BUF_INIT(PATH_MAX + 1), ids = BUF_INIT(1 << 20);
-	char link[64], path[PATH_MAX], dir[PATH_MAX], place[PATH_MAX], id[PLACES_ID_SIZE];
+	char link[64], path[PATH_MAX], dir[PATH_MAX], place[PATH_MAX];
 	ssize_t length;
 	int r;
 
@@ -79,14 +79,11 @@ static int is_in_doubt(int fd, bool *ret, struct atoll_error *err)
 	snprintf(dir, sizeof dir, "%s", path);
 	for (char *slash; (slash = strrchr(dir, '/')) && slash != dir;) {
 		*slash = '\0';
-		if (!places_id(AT_FDCWD, dir, id))
-			continue;
-		buf_add(&ids, id, strlen(id) + 1);
-		buf_add(&ids, dir, strlen(dir) + 1);
+		layer_place_identify(AT_FDCWD, dir, &ids);
 	}
 	if (buf_error(&dirs) < 0 || buf_error(&ids) < 0)
 		return error_oom(err);
-	r = places_find(&dirs, &ids, place, sizeof place, err);
+	r = layer_places_find(&dirs, &ids, place, sizeof place, err);
 	if (r == 0)
 		*ret = place[0] && !names_refuse(place, path, NAMES_WRITE);
 	return r;
