@@ -101,6 +101,14 @@ struct daemon_counts {
 	uint64_t n_waiting[4]; /* for threads, by enum work_rank: now, later, writing, comparing */
 };
 
+/* Open requests, and the resources of the daemon that they use: httpd/stream.h. */
+struct load {
+	struct loop_lane lane; /* their turns (base/loop.h) */
+	size_t n_calls;	       /* requests that are not answered to their end */
+	size_t n_streams, n_relays;
+	size_t waiting; /* bytes in this process that nobody reads */
+};
+
 struct tenant {
 	char id[40];
 	char name[64];
@@ -110,11 +118,10 @@ struct tenant {
 	uint64_t n_boxes, memory_mib, disk_mib, cpus;
 	uint64_t kept_mib; /* of disk, besides boxes: snapshots, templates, volumes, logs; see
 			    * tenant-disk.c */
-	/* What its streams do has its turn here (base/loop.h); how many streams are open, and how
-	 * many bytes of answers wait in this process because nobody reads them: httpd/stream.h. */
-	struct loop_lane lane;
-	size_t n_streams, n_watchers, n_relays, waiting;
-	size_t n_calls;			/* requests that have not been answered to their end */
+	/* Clients that have sent a key or a token; and visitors, who have sent none: clients of
+	 * public ports inside and of signed URLs. */
+	struct load own, visitors;
+	size_t n_watchers;
 	size_t held;			/* bytes of its clients that are kept in memory: held.h */
 	struct box_listener *listeners; /* see event.h */
 	uint64_t uploading;  /* bytes of files, for templates and volumes, that are on their way */

@@ -359,7 +359,7 @@ static void read_later(struct guest *guest)
 		read_packets(guest);
 		return;
 	}
-	loop_queue(loop_of(guest), &guest->box->tenant->lane, &guest->turn);
+	loop_queue(loop_of(guest), &guest->box->tenant->own.lane, &guest->turn);
 	if (guest->socket.is_watched)
 		loop_watch(loop_of(guest), &guest->socket, wanted_events(guest));
 }

@@ -21,7 +21,7 @@
 
 static struct loop_lane *lane_of(const struct process_own *own)
 {
-	return &own->process.box->tenant->lane;
+	return &own->process.box->tenant->own.lane;
 }
 
 /* ---- what may not be overwritten ---- */

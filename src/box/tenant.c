@@ -227,7 +227,8 @@ void tenants_free(struct daemon *daemon)
 	while (daemon->tenants) {
 		struct daemon_tenant *next = daemon->tenants->next;
 
-		loop_drop_lane(daemon->loop, &daemon->tenants->tenant.lane);
+		loop_drop_lane(daemon->loop, &daemon->tenants->tenant.own.lane);
+		loop_drop_lane(daemon->loop, &daemon->tenants->tenant.visitors.lane);
 		free(daemon->tenants);
 		daemon->tenants = next;
 	}

@@ -306,7 +306,7 @@ static void handle_input(struct rpc *rpc)
 	else
 		exchange_resume(rpc->call->exchange);
 	if (has_more && !rpc->is_parsing)
-		loop_queue(rpc_loop(rpc), &rpc->box->tenant->lane, &rpc->piece);
+		loop_queue(rpc_loop(rpc), &rpc->box->tenant->own.lane, &rpc->piece);
 }
 
 static void run_piece(struct loop_turn *piece)

@@ -134,6 +134,18 @@ static bool check_access(struct api_call *call, const struct box *box, uint16_t 
 	return port != E2B_PORT_INTERPRETER || needs_no_token(call) || check_token(call, box);
 }
 
+/* Visitors have sent no token that only the tenant's own clients have. */
+static struct load *load_of(struct api_call *call, struct box *box, uint16_t port)
+{
+	const char *token = exchange_field(call->exchange, "x-access-token");
+	const char *traffic = exchange_field(call->exchange, "e2b-traffic-access-token");
+	bool is_own = token && token[0] && e2b_is_same_token(token, box->access_token);
+
+	if (port != E2B_PORT_ENVD && box->traffic_token[0] && traffic)
+		is_own = is_own || e2b_is_same_token(traffic, box->traffic_token);
+	return is_own ? &box->tenant->own : &box->tenant->visitors;
+}
+
 /* ---- small answers ---- */
 
 static void health(struct api_call *call)
@@ -213,8 +225,10 @@ static void serve(struct api_call *call, struct box *box, uint16_t port)
 	} else if (port == E2B_PORT_INTERPRETER) {
 		interpreter_exchange(exchange, box);
 	} else {
+		struct load *load = call->load;
+
 		api_detach_exchange(call);
-		proxy_exchange(exchange, box, port);
+		proxy_exchange(exchange, box, port, load);
 	}
 }
 
@@ -313,7 +327,7 @@ static void find_signer(struct api_call *call)
 		return;
 	}
 	call->box = box;
-	if (api_charge(call, box->tenant))
+	if (api_charge(call, box->tenant, &box->tenant->visitors))
 		serve_or_wake(call, box, E2B_PORT_ENVD);
 }
 
@@ -366,7 +380,7 @@ static void serve_box(struct api_call *call, const struct api_data_plane *plane)
 		e2b_refuse_unknown_box(call, plane->id);
 		return;
 	}
-	if (!api_charge(call, box->tenant))
+	if (!api_charge(call, box->tenant, load_of(call, box, plane->port)))
 		return;
 	call->box = box;
 	call->class = plane->port == E2B_PORT_ENVD	    ? "envd"

@@ -165,7 +165,7 @@ static void send_pipe(struct download *download, int fd, bool is_head)
 {
 	struct api_call *call = download->call;
 
-	if (!stream_open(call, call->box->tenant)) {
+	if (!stream_open(call)) {
 		close(fd);
 		exchange_add(call->exchange, "Retry-After", "5");
 		api_refuse(call, 429, "this tenant has as many streams as it may have");

@@ -223,7 +223,7 @@ static void attach(struct rpc *rpc, struct process *process, const uint64_t at[P
 {
 	struct stream *stream;
 
-	if (!stream_open(rpc->call, process->box->tenant)) {
+	if (!stream_open(rpc->call)) {
 		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED,
 			 "this tenant has as many streams as it may have");
 		return;

@@ -241,7 +241,7 @@ void e2b_template_files_put(struct api_call *call)
 		api_refuse(call, 403, "this URL is not good any more: ask for another one");
 		return;
 	}
-	if (!api_charge(call, tenant))
+	if (!api_charge(call, tenant, &tenant->visitors))
 		return;
 	upload = calloc(1, sizeof *upload);
 	if (!upload) {

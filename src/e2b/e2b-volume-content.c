@@ -156,7 +156,7 @@ static bool is_allowed(struct api_call *call, struct volume *ret)
 	    strncasecmp(field, "Bearer ", 7) == 0 && e2b_is_same_token(field + 7, ret->token))
 		tenant = tenant_find(call->api->daemon, ret->tenant);
 	if (tenant)
-		return api_charge(call, tenant);
+		return api_charge(call, tenant, &tenant->own);
 	api_refuse(call, 401, "no valid token of this volume: send one as Authorization: Bearer");
 	return false;
 }

@@ -112,7 +112,7 @@ static void watch_dir(struct rpc *rpc)
 
 	if (!read_request(rpc, &request))
 		return;
-	if (!stream_open(rpc->call, rpc->box->tenant)) {
+	if (!stream_open(rpc->call)) {
 		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED,
 			 "this tenant has as many streams as it may have");
 		return;

@@ -40,7 +40,7 @@ void listing_free(struct listing *listing)
 
 static void queue_piece(struct listing *listing)
 {
-	loop_queue(listing->call->api->loop, &listing->tenant->lane, &listing->piece);
+	loop_queue(listing->call->api->loop, &listing->tenant->own.lane, &listing->piece);
 }
 
 static void on_drained(struct exchange *exchange, void *own)
@@ -116,7 +116,7 @@ struct listing *listing_answer(struct api_call *call, struct tenant *tenant,
 				    .piece.run = run_piece};
 	if (guest_list_is_short(list)) {
 		answer_short(listing, head);
-	} else if (!stream_open(call, tenant)) {
+	} else if (!stream_open(call)) {
 		exchange_add(call->exchange, "Retry-After", "5");
 		api_refuse(call, 429, "this tenant has as many streams as it may have");
 	} else {

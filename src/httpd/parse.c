@@ -120,7 +120,7 @@ static void on_parsed(struct work_item *item)
 	struct parse *parse = (struct parse *)item;
 
 	if (parse->request.tenant && !work_is_closing(daemon_work(parse->request.daemon)))
-		loop_queue(daemon_loop(parse->request.daemon), &parse->request.tenant->lane,
+		loop_queue(daemon_loop(parse->request.daemon), &parse->request.tenant->own.lane,
 			   &parse->piece);
 	else
 		call_done(&parse->piece);

@@ -19,9 +19,9 @@ enum proxy_stage {
 struct proxy {
 	struct exchange *exchange; /* NULL: it has ended */
 	struct server *server;
-	struct box *box; /* NULL: it has ended */
-	struct tenant *tenant;
-	uint64_t gone; /* of box_on_gone() */
+	struct box *box;   /* NULL: it has ended */
+	struct load *load; /* of the tenant of the box: its own, or of visitors */
+	uint64_t gone;	   /* of box_on_gone() */
 	uint16_t port;
 	enum proxy_stage stage;
 	bool is_dialing; /* guest_connect() has not called back */
@@ -33,6 +33,7 @@ struct proxy {
 	unsigned n_interim;	 /* answers such as "100 Continue" */
 	struct buf out;		 /* waits to be sent to the connection inside */
 	size_t out_at;
+	size_t counted;	  /* bytes of `out` in load->waiting */
 	struct buf in;	  /* an incomplete head, or framing */
 	struct body body; /* of the answer */
 	struct relay *relay;

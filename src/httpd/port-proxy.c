@@ -30,20 +30,20 @@
 #define READ_SIZE   (32 * 1024)
 #define INTERIM_MAX 32 /* interim answers (1xx); servers send one or two */
 
-/* The server does not count detached connections. A tenant may have an eighth of them, so that
- * others get some. */
+/* The server does not count detached connections. A tenant may have an eighth of them, and its
+ * visitors another eighth, so that others get some. */
 #define RELAYS_MAX	  4096
 #define TENANT_RELAYS_MAX 512
 
 static bool has_relay_left(const struct proxy *proxy)
 {
-	return proxy->server->n_relays < RELAYS_MAX && proxy->tenant->n_relays < TENANT_RELAYS_MAX;
+	return proxy->server->n_relays < RELAYS_MAX && proxy->load->n_relays < TENANT_RELAYS_MAX;
 }
 
 static void count_relay(struct proxy *proxy, int n)
 {
 	proxy->server->n_relays += (size_t)n;
-	proxy->tenant->n_relays += (size_t)n;
+	proxy->load->n_relays += (size_t)n;
 }
 
 /* ---- end ---- */
@@ -61,7 +61,8 @@ static void free_if_unused(struct proxy *proxy)
 	}
 	buf_done(&proxy->out);
 	buf_done(&proxy->in);
-	proxy->tenant->n_streams--;
+	proxy->load->waiting -= proxy->counted;
+	proxy->load->n_streams--;
 	free(proxy);
 }
 
@@ -142,13 +143,22 @@ static size_t waiting(const struct proxy *proxy)
 	return proxy->out.used - proxy->out_at;
 }
 
+/* Bytes that the port does not read count like bytes that the client does not read. */
+static void count_out(struct proxy *proxy)
+{
+	size_t now = waiting(proxy);
+
+	proxy->load->waiting += now - proxy->counted;
+	proxy->counted = now;
+}
+
 static void watch(struct proxy *proxy)
 {
 	uint32_t events = 0;
 
 	if (proxy->watch.fd < 0)
 		return;
-	if (exchange_waiting(proxy->exchange) < stream_part(proxy->tenant))
+	if (exchange_waiting(proxy->exchange) < stream_part(proxy->load))
 		events |= EPOLLIN;
 	if (waiting(proxy) > 0)
 		events |= EPOLLOUT;
@@ -164,8 +174,10 @@ static void flush(struct proxy *proxy)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && errno == EAGAIN)
+		if (n < 0 && errno == EAGAIN) {
+			count_out(proxy);
 			return;
+		}
 		if (n < 0) {
 			/* The program reads no more, but may have answered before: that answer is
 			 * read. */
@@ -177,6 +189,7 @@ static void flush(struct proxy *proxy)
 	buf_done(&proxy->out);
 	proxy->out.limit = SIZE_MAX;
 	proxy->out_at = 0;
+	count_out(proxy);
 	if (proxy->exchange)
 		exchange_resume(proxy->exchange);
 }
@@ -197,7 +210,7 @@ static void send_piece(struct exchange *exchange, const char *data, size_t size,
 		return;
 	}
 	flush(proxy);
-	if (waiting(proxy) >= stream_part(proxy->tenant))
+	if (waiting(proxy) >= stream_part(proxy->load))
 		exchange_pause(exchange);
 	watch(proxy);
 }
@@ -231,7 +244,7 @@ static void start_relay(struct proxy *proxy, const char *data, size_t size)
 	loop_unwatch(proxy->loop, &proxy->watch);
 	proxy->relay = relay_new(&(struct relay_request){
 		.loop = proxy->loop,
-		.lane = &proxy->tenant->lane,
+		.lane = &proxy->load->lane,
 		.outer_fd = fd,
 		.inner_fd = proxy->watch.fd,
 		.to_outer = data,
@@ -365,10 +378,15 @@ static void end_answer(struct proxy *proxy)
 static void read_some(struct proxy *proxy)
 {
 	static char data[READ_SIZE];
+	const size_t part = stream_part(proxy->load), has = exchange_waiting(proxy->exchange);
+	const size_t room = part - has < sizeof data ? part - has : sizeof data;
 	ssize_t n;
 
+	/* Other streams have taken the room since the watch. */
+	if (has >= part)
+		return;
 	do
-		n = recv(proxy->watch.fd, data, sizeof data, MSG_DONTWAIT);
+		n = recv(proxy->watch.fd, data, room, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	if (n < 0 && errno == EAGAIN)
 		return;
@@ -418,7 +436,7 @@ static void on_ready(struct loop_watch *watched, uint32_t events)
 	if (events & EPOLLOUT)
 		flush(proxy);
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && proxy->watch.fd >= 0)
-		loop_queue(proxy->loop, &proxy->tenant->lane, &proxy->piece);
+		loop_queue(proxy->loop, &proxy->load->lane, &proxy->piece);
 	read_answer(proxy);
 }
 
@@ -465,11 +483,11 @@ static void on_connected(int fd, const struct guest_entry *entry, const struct a
 		exchange_read(proxy->exchange, send_piece, proxy);
 }
 
-void proxy_exchange(struct exchange *exchange, struct box *box, uint16_t port)
+void proxy_exchange(struct exchange *exchange, struct box *box, uint16_t port, struct load *load)
 {
 	struct proxy *proxy;
 
-	if (box->tenant->n_streams >= STREAMS_MAX) {
+	if (load->n_streams >= STREAMS_MAX) {
 		exchange_add(exchange, "Retry-After", "5");
 		exchange_answer(exchange, 429, NULL, NULL, 0);
 		return;
@@ -479,12 +497,12 @@ void proxy_exchange(struct exchange *exchange, struct box *box, uint16_t port)
 		exchange_answer(exchange, 503, NULL, NULL, 0);
 		return;
 	}
-	box->tenant->n_streams++;
+	load->n_streams++;
 	*proxy = (struct proxy){
 		.exchange = exchange,
 		.server = exchange->server,
 		.box = box,
-		.tenant = box->tenant,
+		.load = load,
 		.port = port,
 		.loop = daemon_loop(box->daemon),
 		.piece.run = run_piece,

@@ -5,6 +5,7 @@
 
 struct box;
 struct exchange;
+struct load;
 
 /*
  * A request for a program in a box
@@ -16,4 +17,4 @@ struct exchange;
 
 /* Serves the exchange, now or later; the box has to run. Sets exchange_on_over() and reads the
  * body, so the caller must not have done so (api_detach_exchange()). */
-void proxy_exchange(struct exchange *exchange, struct box *box, uint16_t port);
+void proxy_exchange(struct exchange *exchange, struct box *box, uint16_t port, struct load *load);

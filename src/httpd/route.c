@@ -70,7 +70,7 @@ static void call_over(struct exchange *exchange, bool is_broken, void *own)
 		parse_leave(call->parse);
 	if (call->charged) {
 		call->charged->scratch -= call->scratch;
-		call->charged->n_calls--;
+		call->load->n_calls--;
 	}
 	metrics_observe(call->api->metrics, call->class, call->status, ns);
 	if (call->api->logs_requests)
@@ -124,7 +124,7 @@ void api_detach_exchange(struct api_call *call)
 {
 	stream_close(call);
 	if (call->charged)
-		call->charged->n_calls--;
+		call->load->n_calls--;
 	exchange_set_own(call->exchange, NULL);
 	exchange_on_over(call->exchange, ignore_over, NULL);
 	metrics_observe(call->api->metrics, call->class, call->status,
@@ -137,25 +137,36 @@ const char *api_parameter(const struct api_call *call, size_t n)
 	return n < API_PARAMETERS && call->parameters[n] ? call->parameters[n] : "";
 }
 
-bool api_charge(struct api_call *call, struct tenant *tenant)
+/* Visitors have a quarter of what the tenant has itself. */
+static size_t max_calls(const struct api_call *call)
+{
+	size_t max = server_max_connections(call->api->server) / 2;
+
+	return call->load == &call->charged->visitors ? max / 4 : max;
+}
+
+bool api_charge(struct api_call *call, struct tenant *tenant, struct load *load)
 {
 	if (!call->charged)
-		tenant->n_calls++;
+		load->n_calls++;
 	call->charged = tenant;
-	exchange_set_party(call->exchange, &(struct exchange_party){.lane = &tenant->lane,
-								    .waiting = &tenant->waiting,
+	call->load = load;
+	exchange_set_party(call->exchange, &(struct exchange_party){.lane = &load->lane,
+								    .waiting = &load->waiting,
 								    .held = &tenant->held,
 								    .held_max = TENANT_HELD_MAX});
-	if (tenant->n_calls > server_max_connections(call->api->server) / 2) {
+	if (load->n_calls > max_calls(call)) {
 		exchange_add(call->exchange, "Retry-After", "5");
 		api_refuse(call, 429, "this tenant has as many requests open as it may have");
 		return false;
 	}
-	if (tenant->waiting <= TENANT_WAITING_MAX)
+	/* A DELETE is never refused for waiting bytes: a tenant can always end what it has. */
+	if (load->waiting <= TENANT_WAITING_MAX ||
+	    http_slice_is(exchange_head(call->exchange)->method, "DELETE"))
 		return true;
 	exchange_add(call->exchange, "Retry-After", "5");
 	api_refuse(call, 429, "%zu MiB of answers wait for this tenant's clients to read them",
-		   tenant->waiting >> 20);
+		   load->waiting >> 20);
 	return false;
 }
 
@@ -256,7 +267,7 @@ static void route_control(struct api_call *call)
 				   "(atoll serve key new makes one)");
 			return;
 		}
-		if (!api_charge(call, call->tenant))
+		if (!api_charge(call, call->tenant, &call->tenant->own))
 			return;
 	}
 	if (!route && allow[0]) {

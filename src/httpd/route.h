@@ -113,8 +113,9 @@ struct api_call {
 	int64_t start_ns;
 	unsigned status; /* of the answer, for metrics and logs */
 
-	struct tenant *charged;	  /* see api_charge(); NULL: none */
-	struct tenant *stream_of; /* see stream.h; NULL: no stream */
+	struct tenant *charged; /* see api_charge(); NULL: none */
+	struct load *load;	/* of `charged`, to which it counts */
+	struct load *stream_of; /* see stream.h; NULL: no stream */
 
 	/* Of the handler: its data, and a callback for the end of the exchange. */
 	void *own;
@@ -145,7 +146,7 @@ const char *api_parameter(const struct api_call *call, size_t n);
 /* Charges the call to a tenant: its memory, its lane, its number of calls. The router does it for
  * calls with a key; the data plane calls it once it knows the box. False: the tenant has too many
  * calls, or too many bytes that wait for its clients; 429 was answered. */
-bool api_charge(struct api_call *call, struct tenant *tenant);
+bool api_charge(struct api_call *call, struct tenant *tenant, struct load *load);
 /* Frees the call without its `over`; the exchange goes on. The caller may use exchange_on_over()
  * and exchange_set_own() from then on (port-proxy.h). */
 void api_detach_exchange(struct api_call *call);

@@ -35,7 +35,7 @@ static void on_beat(struct loop_timer *timer)
 
 bool sse_begin(struct sse *sse, struct api_call *call, void (*drained)(struct sse *sse))
 {
-	if (!stream_open(call, call->tenant)) {
+	if (!stream_open(call)) {
 		api_refuse(call, 429, "this tenant has as many streams as it may have");
 		return false;
 	}

@@ -5,14 +5,16 @@
 
 #define FRAME_MAX 256
 
-bool stream_open(struct api_call *call, struct tenant *tenant)
+bool stream_open(struct api_call *call)
 {
+	struct load *load = call->load;
+
 	if (call->stream_of)
 		return true;
-	if (tenant->n_streams >= STREAMS_MAX || tenant->waiting > TENANT_WAITING_MAX)
+	if (load->n_streams >= STREAMS_MAX || load->waiting > TENANT_WAITING_MAX)
 		return false;
-	tenant->n_streams++;
-	call->stream_of = tenant;
+	load->n_streams++;
+	call->stream_of = load;
 	exchange_set_stream(call->exchange, STREAM_ROOM);
 	return true;
 }
@@ -24,11 +26,12 @@ void stream_close(struct api_call *call)
 	call->stream_of = NULL;
 }
 
-size_t stream_part(const struct tenant *tenant)
+size_t stream_part(const struct load *load)
 {
-	size_t part = tenant->n_streams > 0 ? STREAMS_ROOM / tenant->n_streams : STREAM_ROOM;
+	size_t left = load->waiting < STREAMS_ROOM ? STREAMS_ROOM - load->waiting : 0;
+	size_t part = left / 16;
 
-	return part < STREAM_ROOM ? part : STREAM_ROOM;
+	return part < STREAM_LEAST ? STREAM_LEAST : part < STREAM_ROOM ? part : STREAM_ROOM;
 }
 
 /* Half of a part: one piece is made while the other one is sent. */

@@ -300,7 +300,7 @@ static void pass_pipe(struct api_call *call, int fd)
 {
 	struct passing *passing;
 
-	if (!stream_open(call, call->tenant)) {
+	if (!stream_open(call)) {
 		close(fd);
 		v1_refuse(call, 429, "quota", "this tenant has as many streams as it may have");
 		return;

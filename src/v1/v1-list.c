@@ -272,7 +272,7 @@ static void make_next(struct loop_turn *piece)
 
 	/* The callback of the last one comes later, from the event loop. */
 	if (--bulk->n_unmade > 0)
-		loop_queue(daemon_loop(bulk->tenant->daemon), &bulk->tenant->lane, piece);
+		loop_queue(daemon_loop(bulk->tenant->daemon), &bulk->tenant->own.lane, piece);
 	box_create(bulk->tenant, &bulk->wanted.request, bulk_created, bulk);
 }
 
@@ -302,7 +302,7 @@ static void read_bulk(struct api_call *call, json_t *body)
 	bulk->wanted = wanted;
 	bulk->n_unmade = count;
 	bulk->piece.run = make_next;
-	loop_queue(daemon_loop(bulk->tenant->daemon), &bulk->tenant->lane, &bulk->piece);
+	loop_queue(daemon_loop(bulk->tenant->daemon), &bulk->tenant->own.lane, &bulk->piece);
 }
 
 void v1_sandboxes_create(struct api_call *call)

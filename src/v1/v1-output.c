@@ -201,7 +201,7 @@ void v1_output(struct api_call *call, struct process *process)
 	size = process_size(process, stream);
 	if (!check_from(call, &from, process_first(process, stream), size))
 		return;
-	if (!stream_open(call, process->box->tenant)) {
+	if (!stream_open(call)) {
 		v1_refuse(call, 429, "quota", "this tenant has as many streams as it may have");
 		return;
 	}

@@ -377,6 +377,68 @@ def _():
         same(len(daemon.call("GET", "/volumes")[1]), n, "volumes after a kill")
 
 
+# ---- visitors ----
+
+TALKER = """
+import asyncio
+async def serve(reader, writer):
+    try:
+        await reader.readuntil(b"\\r\\n\\r\\n")
+        writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Length: 1000000000\\r\\n\\r\\n")
+        while True:
+            writer.write(b"x" * 65536)
+            await writer.drain()
+    except (OSError, asyncio.IncompleteReadError):
+        pass
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 8000, backlog=1000)
+    print("up", flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+
+@test("visitors of a public port who do not read take nothing of what the tenant itself has")
+def _():
+    n = 1000
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2 * n:
+        skip(f"needs {2 * n} descriptors, and the limit is {hard}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * n), hard))
+    with V1() as daemon:
+        box = daemon.create(timeout=600)
+        begun = daemon.begin(box, f"exec python3 -c '{TALKER}'", connection=daemon.connect())
+        next(begun), next(begun)
+        before = resident(daemon.pid)
+        request = (f"GET / HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {box['sandboxID']}\r\nE2b-Sandbox-Port: 8000\r\n\r\n").encode()
+        visitors = []
+        for _ in range(n):
+            one = socket.socket()
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            one.connect(address(daemon))
+            one.sendall(request)
+            check(one.recv(1, socket.MSG_PEEK), "a visitor got no answer")
+            visitors.append(one)
+        # Before: 429 from some 700 visitors on, for as long as they stayed. Their buffers fill meanwhile.
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            same(daemon.call("GET", "/v1/sandboxes")[0], 200, "the tenant's own request beside visitors")
+        same(Daemon.run(daemon, box, "echo own").out.strip(), b"own", "a command of the tenant's")
+        print(f"# {n} visitors: {(resident(daemon.pid) - before) >> 20} MiB")
+        # A visitor who reads is served beside them.
+        reader = socket.create_connection(address(daemon))
+        reader.sendall(request)
+        got = 0
+        while got < 2 << 20:
+            piece = reader.recv(1 << 16)
+            check(piece, f"a visitor who reads was cut after {got} bytes")
+            got += len(piece)
+        reader.close()
+        same(daemon.call("DELETE", f"/v1/sandboxes/{box['sandboxID']}")[0], 204, "the end of the sandbox")
+        for one in visitors:
+            one.close()
+
+
 # ---- answers in files ----
 
 @test("exports that are made or wait to be read take so much disk of the machine's, and no more")
