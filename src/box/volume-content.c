@@ -62,51 +62,58 @@ static void read_owner(int fd, struct volume_entry *entry)
 	}
 }
 
-static int add_entry(struct volume_job *job, int dir_fd, const char *name, const char *path)
+static void entry_done(struct volume_entry *entry)
+{
+	free(entry->path);
+	free(entry->target);
+}
+
+/* 1: it is gone. entry_done() in any case. */
+static int read_entry(int dir_fd, const char *name, const char *path, struct volume_entry *entry)
 {
 	cleanup_fd int fd = -1;
 	char target[PATH_MAX];
-	struct volume_entry entry = {0};
 
-	if (job->n >= ENTRIES_MAX)
-		return -E2BIG;
-	if (fstatat(dir_fd, name, &entry.st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : -errno;
-	if ((job->n & (job->n - 1)) == 0) {
-		struct volume_entry *more =
-			reallocarray(job->entries, job->n ? 2 * job->n : 1, sizeof *more);
-
-		if (!more)
-			return -ENOMEM;
-		job->entries = more;
-	}
-	if (S_ISREG(entry.st.st_mode) || S_ISDIR(entry.st.st_mode))
+	if (fstatat(dir_fd, name, &entry->st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 1 : -errno;
+	if (S_ISREG(entry->st.st_mode) || S_ISDIR(entry->st.st_mode))
 		fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	read_owner(fd, &entry);
-	if (S_ISLNK(entry.st.st_mode)) {
+	read_owner(fd, entry);
+	if (S_ISLNK(entry->st.st_mode)) {
 		ssize_t n = readlinkat(dir_fd, name, target, sizeof target - 1);
 
 		target[n < 0 ? 0 : n] = '\0';
-		entry.target = strdup(target);
+		entry->target = strdup(target);
 	}
-	entry.path = strdup(path);
-	job->entries[job->n++] = entry;
-	return entry.path && (entry.target || !S_ISLNK(entry.st.st_mode)) ? 0 : -ENOMEM;
+	entry->path = strdup(path);
+	return entry->path && (entry->target || !S_ISLNK(entry->st.st_mode)) ? 0 : -ENOMEM;
+}
+
+/* The answer to all questions but lists has one entry. */
+static int add_entry(struct volume_job *job, int dir_fd, const char *name, const char *path)
+{
+	struct volume_entry entry = {0};
+	int r = read_entry(dir_fd, name, path, &entry);
+
+	job->entries = r == 0 ? malloc(sizeof *job->entries) : NULL;
+	if (job->entries) {
+		job->entries[0] = entry;
+		job->n = 1;
+		return 0;
+	}
+	entry_done(&entry);
+	return r == 0 ? -ENOMEM : r == 1 ? -ENOENT : r;
 }
 
 static int add_asked(struct volume_job *job, int root)
 {
 	const char *name;
 	cleanup_fd int parent = -1;
-	int r;
 
 	if (!relative(job)[0])
 		return add_entry(job, root, ".", "/");
 	parent = open_parent(job, root, &name);
-	if (parent < 0)
-		return parent;
-	r = add_entry(job, parent, name, job->path);
-	return r == 0 && job->n == 0 ? -ENOENT : r;
+	return parent < 0 ? parent : add_entry(job, parent, name, job->path);
 }
 
 static int no_dots(const struct dirent *entry)
@@ -114,34 +121,89 @@ static int no_dots(const struct dirent *entry)
 	return !streq(entry->d_name, ".") && !streq(entry->d_name, "..");
 }
 
-static int in_bytes(const struct dirent **a, const struct dirent **b)
+static int in_bytes(const void *a, const void *b)
 {
-	return strcmp((*a)->d_name, (*b)->d_name);
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The names in a directory, in the order of their bytes. */
+struct names {
+	char **items;
+	size_t n;
+};
+
+static void names_done(struct names *names)
+{
+	for (size_t i = 0; i < names->n; i++)
+		free(names->items[i]);
+	free(names->items);
+}
+
+static int add_name(struct names *names, const char *name)
+{
+	if ((names->n & (names->n - 1)) == 0) {
+		char **more = reallocarray(names->items, names->n ? 2 * names->n : 1, sizeof *more);
+
+		if (!more)
+			return -ENOMEM;
+		names->items = more;
+	}
+	names->items[names->n] = strdup(name);
+	return names->items[names->n] ? (names->n++, 0) : -ENOMEM;
+}
+
+/* A box makes as many names as it likes: no more are read than a list may have. */
+static int read_names(struct volume_job *job, int dir_fd, struct names *names)
+{
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+
+	if (!dir) {
+		r = -errno;
+		if (fd >= 0)
+			close(fd);
+		return r;
+	}
+	while (r == 0 && (entry = readdir(dir)))
+		if (no_dots(entry))
+			r = job->n_names++ < ENTRIES_MAX ? add_name(names, entry->d_name) : -E2BIG;
+	closedir(dir);
+	if (names->n > 0)
+		qsort(names->items, names->n, sizeof *names->items, in_bytes);
+	return r;
+}
+
+static int list_in(struct volume_job *job, int fd, const char *path, uint32_t depth);
+
+static int list_one(struct volume_job *job, int fd, const char *name, const char *path,
+		    uint32_t depth)
+{
+	cleanup_free char *whole = path_join(path, name);
+	cleanup_fd int child = -1;
+	struct volume_entry entry = {0};
+	int r = whole ? read_entry(fd, name, whole, &entry) : -ENOMEM;
+	const bool is_dir = S_ISDIR(entry.st.st_mode);
+
+	if (r == 0)
+		r = job->put(job, &entry);
+	else if (r == 1)
+		depth = r = 0;
+	entry_done(&entry);
+	if (r < 0 || depth <= 1 || !is_dir)
+		return r;
+	child = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return child < 0 ? 0 : list_in(job, child, whole, depth - 1);
 }
 
 /* Each directory before what it holds; not through links. */
 static int list_in(struct volume_job *job, int fd, const char *path, uint32_t depth)
 {
-	struct dirent **names = NULL;
-	int n = scandirat(fd, ".", &names, no_dots, in_bytes), r = n < 0 ? -errno : 0;
+	cleanup_with(names_done) struct names names = {0};
+	int r = read_names(job, fd, &names);
 
-	for (int i = 0; i < n; i++) {
-		cleanup_free char *whole = path_join(path, names[i]->d_name);
-
-		if (r == 0)
-			r = whole ? add_entry(job, fd, names[i]->d_name, whole) : -ENOMEM;
-		if (r == 0 && depth > 1 && job->n && S_ISDIR(job->entries[job->n - 1].st.st_mode) &&
-		    streq(job->entries[job->n - 1].path, whole)) {
-			cleanup_fd int child =
-				openat(fd, names[i]->d_name,
-				       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-			if (child >= 0)
-				r = list_in(job, child, whole, depth - 1);
-		}
-		free(names[i]);
-	}
-	free(names);
+	for (size_t i = 0; r == 0 && i < names.n; i++)
+		r = list_one(job, fd, names.items[i], path, depth);
 	return r;
 }
 
@@ -150,10 +212,12 @@ static int list(struct volume_job *job, int root)
 	const char *path = relative(job)[0] ? relative(job) : ".";
 	cleanup_fd int fd = fd_openat2(root, path, O_RDONLY | O_DIRECTORY, 0, BENEATH);
 	uint32_t depth = job->depth ? job->depth : 1;
+	int r;
 
 	if (fd < 0)
 		return fd;
-	return list_in(job, fd, job->path, depth < VOLUME_DEPTH_MAX ? depth : VOLUME_DEPTH_MAX);
+	r = list_in(job, fd, job->path, depth < VOLUME_DEPTH_MAX ? depth : VOLUME_DEPTH_MAX);
+	return r < 0 ? r : job->end(job);
 }
 
 /* ---- changes ---- */
@@ -475,10 +539,8 @@ void volume_draft_drop(const struct volume_job *job)
 
 void volume_job_done(struct volume_job *job)
 {
-	for (size_t i = 0; i < job->n; i++) {
-		free(job->entries[i].path);
-		free(job->entries[i].target);
-	}
+	for (size_t i = 0; i < job->n; i++)
+		entry_done(&job->entries[i]);
 	free(job->entries);
 	free(job->path);
 	if (job->fd >= 0)

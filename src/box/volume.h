@@ -94,6 +94,12 @@ struct volume_job {
 	int64_t uid, gid, mode; /* -1: not said */
 	char draft[32];
 
+	/* Of a list, both on the thread: each entry, which is not kept; and the end of them. 0 or a
+	 * negative errno, which ends it. */
+	int (*put)(struct volume_job *job, const struct volume_entry *entry);
+	int (*end)(struct volume_job *job);
+	size_t n_names; /* that were read of directories */
+
 	int code;
 	struct atoll_error error;
 	struct volume_entry *entries;

@@ -9,6 +9,7 @@
 #include "e2b/e2b-volume-content.h"
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/box.h"
@@ -16,11 +17,13 @@
 #include "httpd/httpd.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <strings.h>
 
 #define BODY_MAX   (16U << 10)
 #define ANSWER_MAX (64U << 20)
+#define PIECE_SIZE (64U << 10) /* of a list, in memory; a longer one is written to a file */
 #define LOOK_EVERY (16U << 20) /* bytes between two checks of the free space */
 
 struct content {
@@ -32,6 +35,15 @@ struct content {
 	bool is_running, has_draft, is_published;
 	struct put *put; /* writes the draft; NULL: none */
 	uint64_t written;
+
+	/* A list, as the thread writes it; beyond PIECE_SIZE to a file, for which some of the
+	 * tenant's scratch is reserved. */
+	struct daemon *daemon;
+	struct buf text;
+	int list_fd;
+	uint64_t n_bytes, reserved;
+	bool has_some;
+	atomic_bool is_gone; /* nobody waits any more */
 };
 
 /* ---- end ---- */
@@ -39,6 +51,11 @@ struct content {
 static void free_content(struct content *content)
 {
 	put_drop(content->put);
+	buf_done(&content->text);
+	if (content->list_fd >= 0)
+		close(content->list_fd);
+	if (content->tenant)
+		content->tenant->scratch -= content->reserved;
 	if (content->tenant)
 		tenant_took_bytes(content->tenant, content->written, content->is_published);
 	if (content->has_draft)
@@ -53,6 +70,7 @@ static void on_over(struct api_call *call, bool is_broken)
 
 	(void)is_broken;
 	content->call = NULL;
+	atomic_store(&content->is_gone, true);
 	if (!content->is_running)
 		free_content(content);
 }
@@ -186,7 +204,9 @@ static struct content *begin(struct api_call *call)
 	content->call = call;
 	content->tenant = call->charged;
 	content->volume = volume;
-	content->job.fd = -1;
+	content->daemon = call->api->daemon;
+	content->text = (struct buf)BUF_INIT(ANSWER_MAX);
+	content->job.fd = content->list_fd = -1;
 	content->job.depth = (uint32_t)depth;
 	content->job.uid = uid;
 	content->job.gid = gid;
@@ -256,26 +276,23 @@ static void answer_made(struct content *content)
 	answer_entry(content, 201);
 }
 
-static void answer_list(struct content *content)
-{
-	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
-	struct json json = {.out = &out};
-
-	json_open(&json, NULL, '[');
-	for (size_t i = 0; i < content->job.n; i++)
-		write_entry(&json, &content->job.entries[i]);
-	json_close(&json, ']');
-	api_answer(content->call, 200, &out);
-}
-
 static void answer_removed(struct content *content)
 {
 	api_answer_empty(content->call, 204);
 }
 
-static void answer_file(struct content *content)
+/* All of it. Takes the descriptor. */
+static void send_file(struct content *content, const char *type, int fd, const struct stat *st)
 {
 	struct exchange *exchange = content->call->exchange;
+
+	content->call->status = 200;
+	exchange_begin(exchange, 200, type, (uint64_t)st->st_size);
+	exchange_send_file(exchange, fd, 0, (uint64_t)st->st_size);
+}
+
+static void answer_file(struct content *content)
+{
 	int fd = take_fd(&content->job.fd);
 	struct stat st;
 
@@ -284,9 +301,62 @@ static void answer_file(struct content *content)
 		api_refuse(content->call, 500, "it cannot be read");
 		return;
 	}
-	content->call->status = 200;
-	exchange_begin(exchange, 200, "application/octet-stream", (uint64_t)st.st_size);
-	exchange_send_file(exchange, fd, 0, (uint64_t)st.st_size);
+	send_file(content, "application/octet-stream", fd, &st);
+}
+
+/* ---- lists: written by the thread, in the memory of a piece ---- */
+
+static int flush_list(struct content *content)
+{
+	int r = buf_error(&content->text);
+
+	content->n_bytes += content->text.used;
+	if (content->n_bytes > content->reserved)
+		return -E2BIG;
+	if (r == 0 && content->list_fd < 0)
+		r = content->list_fd = daemon_scratch(content->daemon, &content->job.error);
+	if (r >= 0)
+		r = fd_write_all(content->list_fd, content->text.data, content->text.used);
+	content->text.used = 0;
+	return r < 0 ? r : 0;
+}
+
+static int put_entry(struct volume_job *job, const struct volume_entry *entry)
+{
+	struct content *content = (struct content *)(void *)job;
+	struct json json = {.out = &content->text, .needs_comma = content->has_some};
+
+	if (atomic_load(&content->is_gone))
+		return -ECANCELED;
+	write_entry(&json, entry);
+	content->has_some = true;
+	return content->text.used < PIECE_SIZE ? buf_error(&content->text) : flush_list(content);
+}
+
+static int end_list(struct volume_job *job)
+{
+	struct content *content = (struct content *)(void *)job;
+
+	buf_add_char(&content->text, ']');
+	return content->list_fd < 0 ? buf_error(&content->text) : flush_list(content);
+}
+
+static void answer_list(struct content *content)
+{
+	struct api_call *call = content->call;
+	struct stat st;
+
+	if (content->list_fd < 0) {
+		api_answer(call, 200, &content->text);
+		return;
+	}
+	if (fstat(content->list_fd, &st) < 0) {
+		api_refuse(call, 500, "the list cannot be read");
+		return;
+	}
+	call->scratch = (uint64_t)st.st_blocks * 512;
+	call->charged->scratch += call->scratch;
+	send_file(content, "application/json", take_fd(&content->list_fd), &st);
 }
 
 /* ---- handlers ---- */
@@ -295,8 +365,18 @@ void e2b_volume_list(struct api_call *call)
 {
 	struct content *content = begin(call);
 
-	if (content)
-		start(content, VOLUME_LIST, path_of(content), answer_list);
+	if (!content)
+		return;
+	if (!tenant_reserve_scratch(content->tenant, ANSWER_MAX)) {
+		exchange_add(call->exchange, "Retry-After", "5");
+		api_refuse(call, 429, "answers of this tenant, in files, wait to be read");
+		return;
+	}
+	content->reserved = ANSWER_MAX;
+	content->job.put = put_entry;
+	content->job.end = end_list;
+	buf_add_char(&content->text, '[');
+	start(content, VOLUME_LIST, path_of(content), answer_list);
 }
 
 void e2b_volume_make_dir(struct api_call *call)

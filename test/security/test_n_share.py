@@ -624,23 +624,38 @@ def volume(daemon):
     return made, "/volumecontent/" + made["volumeID"]
 
 
-@test("answers of a volume that wait unread are counted to its tenant")
+@test("lists of a volume are written beside the event loop, and those that wait unread take no memory")
 def _():
     with V1() as daemon:
+        other = Other(daemon)
         made, place = volume(daemon)
         bearer = {"Authorization": "Bearer " + made["token"]}
-        same(daemon.call("GET", place + "/dir?path=/", key=None, headers=bearer)[0], 200, "one list")
-        # Unread, each takes 5 MiB.
+        status, entries, _ = daemon.call("GET", place + "/dir?path=/", key=None, headers=bearer)
+        same((status, [one["path"] for one in entries]), (200, [f"/{i:05}-{'n' * 100}" for i in range(20_000)]), "one list")
+        # Each has 5 MiB. Before: they were kept in memory, and each was written in one go.
+        before = resident(daemon.pid)
         request = f"GET {place}/dir?path=/ HTTP/1.1\r\nHost: localhost\r\nAuthorization: {bearer['Authorization']}\r\n\r\n".encode()
         unread = []
-        for _ in range(20):
-            one = socket.create_connection(address(daemon))
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            one.sendall(request)
-            unread.append((one, one.recv(12, socket.MSG_PEEK)))
-        same({status for _, status in unread}, {b"HTTP/1.1 200", b"HTTP/1.1 429"}, "unread lists")
+
+        def ask():
+            for _ in range(20):
+                one = socket.create_connection(address(daemon))
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                one.sendall(request)
+                unread.append((one, one.recv(12, socket.MSG_PEEK)))
+        check_wait(other.beside(ask), .9, 60, "lists")
+        same({status for _, status in unread}, {b"HTTP/1.1 200"}, "unread lists")
+        grown = (resident(daemon.pid) - before) >> 20
+        check(grown < 30, f"lists that nobody reads take {grown} MiB")
         for one, _ in unread:
             one.close()
+        # More names than a list has: no more are read.
+        data = os.path.join(daemon.state, "volumes", made["volumeID"], "data")
+        os.mkdir(os.path.join(data, "more"))
+        for i in range(100_001):
+            os.mknod(os.path.join(data, "more", f"{i:06}"))
+        status, body, _ = daemon.call("GET", place + "/dir?path=/more", key=None, headers=bearer)
+        same(status, 400, body)
 
 
 main()
