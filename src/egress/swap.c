@@ -102,6 +102,11 @@ static int check(const char *name, const char *placeholder, const char *value, b
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
 				 "secret %s: a value of %zu bytes; it needs %zu to %d", name,
 				 strlen(value), least, SWAP_LENGTH_MAX);
+	if (strlen(value) > SWAP_ESCAPED_MAX && value[strcspn(value, "%\\&")])
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "secret %s: a value with '%%', '\\' or '&' in it has at most %d "
+				 "bytes",
+				 name, SWAP_ESCAPED_MAX);
 	if (!is_fit(value))
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
 				 "secret %s: its value cannot stand in an HTTP header", name);

@@ -31,6 +31,9 @@ struct swap;
  * lengths that differ, values under SWAP_LENGTH_MIN bytes, what may not stand in a header. */
 #define SWAP_LENGTH_MIN 4
 #define SWAP_LENGTH_MAX 8192
+/* With a sign in it with which an escape begins ("%", "\", "&"): each byte of an answer is compared
+ * with such a value at each depth of escapes, in time that grows with its length. */
+#define SWAP_ESCAPED_MAX 256
 int swap_new(const struct network *network, const char *const *placeholders,
 	     const char *const *values, struct swap **ret, struct atoll_error *err);
 void swap_free(struct swap *swap); /* wipes; takes NULL */

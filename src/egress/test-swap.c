@@ -205,6 +205,7 @@ TEST(values_and_placeholders_must_fit)
 	struct network one = {.secrets = secrets, .n_secrets = 1};
 	const char *long_one = "sk-AAAAAAAAA", *same = "sk-secret12", *empty = "";
 	const char *line = "sk-\nsecret12", *line_stand = "sk-AAAAAAAAA";
+	char long_value[300], *long_text = long_value;
 	struct swap *swap = NULL;
 	struct atoll_error err = {0};
 
@@ -216,6 +217,12 @@ TEST(values_and_placeholders_must_fit)
 	CHECK_STR(err.text, "secret KEY: a value of 0 bytes; it needs 4 to 8192");
 	CHECK(swap_new(&one, &line_stand, &line, &swap, &err) < 0);
 	CHECK_STR(err.text, "secret KEY: its value cannot stand in an HTTP header");
+	/* One that costs time for each byte of an answer is not long. */
+	memset(long_value, '%', 299);
+	long_value[299] = '\0';
+	CHECK(swap_new(&one, &line_stand, (const char *const *)&long_text, &swap, &err) < 0);
+	CHECK_STR(err.text,
+		  "secret KEY: a value with '%', '\\' or '&' in it has at most 256 bytes");
 	CHECK(!swap);
 }
 
