@@ -7,7 +7,6 @@
 #include "httpd/intake.h"
 #include "httpd/parse.h"
 #include "httpd/route.h"
-#include "v1/v1.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -6,7 +6,6 @@
 #include "httpd/answer.h"
 #include "httpd/reply.h"
 #include "httpd/stream.h"
-#include "v1/v1.h"
 
 #include <stdio.h>
 #include <string.h>
