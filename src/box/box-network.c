@@ -97,7 +97,7 @@ int wish_add_block(struct wish *wish, struct blocks *blocks, const struct block 
 
 /* ---- what is asked for ---- */
 
-static int take_allowed(struct wish *wish, const char *text)
+static int parse_allowed(struct wish *wish, const char *text)
 {
 	struct block block;
 
@@ -126,7 +126,7 @@ static int take_allowed(struct wish *wish, const char *text)
 	return 0;
 }
 
-static int take_denied(struct wish *wish, const char *text)
+static int parse_denied(struct wish *wish, const char *text)
 {
 	struct block block;
 
@@ -140,8 +140,8 @@ static int take_denied(struct wish *wish, const char *text)
 	return wish_add_block(wish, &wish->denied, &block);
 }
 
-static int take_list(struct wish *wish, const json_t *network, const char *name,
-		     int (*take)(struct wish *wish, const char *text))
+static int parse_list(struct wish *wish, const json_t *network, const char *name,
+		      int (*parse)(struct wish *wish, const char *text))
 {
 	json_t *list = json_object_get(network, name), *item;
 	size_t i;
@@ -154,14 +154,14 @@ static int take_list(struct wish *wish, const json_t *network, const char *name,
 	json_array_foreach(list, i, item)
 	{
 		if (r == 0 && json_is_string(item))
-			r = take(wish, json_string_value(item));
+			r = parse(wish, json_string_value(item));
 		else if (r == 0)
 			r = refuse(wish, "network", name, "has something else than texts in it");
 	}
 	return r;
 }
 
-static int take_header(struct wish *wish, const char *host, const char *name, const json_t *value)
+static int parse_header(struct wish *wish, const char *host, const char *name, const json_t *value)
 {
 	struct header *header = wish->headers;
 	const char *text = json_string_value(value);
@@ -187,7 +187,7 @@ static int take_header(struct wish *wish, const char *host, const char *name, co
 	return 0;
 }
 
-static int take_rule(struct wish *wish, const char *host, const json_t *rule)
+static int parse_rule(struct wish *wish, const char *host, const json_t *rule)
 {
 	json_t *transform = json_object_get(rule, "transform"), *headers, *value;
 	const char *name;
@@ -208,12 +208,12 @@ static int take_rule(struct wish *wish, const char *host, const json_t *rule)
 	json_object_foreach(headers, name, value)
 	{
 		if (r == 0)
-			r = take_header(wish, host, name, value);
+			r = parse_header(wish, host, name, value);
 	}
 	return r;
 }
 
-static int take_rules(struct wish *wish, const json_t *network)
+static int parse_rules(struct wish *wish, const json_t *network)
 {
 	json_t *rules = json_object_get(network, "rules"), *list, *rule;
 	const char *host;
@@ -237,13 +237,13 @@ static int take_rules(struct wish *wish, const json_t *network)
 		json_array_foreach(list, i, rule)
 		{
 			if (r == 0)
-				r = take_rule(wish, host, rule);
+				r = parse_rule(wish, host, rule);
 		}
 	}
 	return r;
 }
 
-static int take_rest(struct wish *wish, const json_t *network)
+static int parse_rest(struct wish *wish, const json_t *network)
 {
 	json_t *proxy = json_object_get(network, "egressProxy");
 	json_t *ports = json_object_get(network, "httpsPorts");
@@ -340,14 +340,14 @@ static int check_section(const char *section, struct atoll_error *err)
 static int translate(struct wish *wish, const json_t *network, const char *dir, char **ret)
 {
 	cleanup_buf struct buf out = BUF_INIT(WISH_TEXT);
-	int r = take_list(wish, network, "allowOut", take_allowed);
+	int r = parse_list(wish, network, "allowOut", parse_allowed);
 
 	if (r == 0)
-		r = take_list(wish, network, "denyOut", take_denied);
+		r = parse_list(wish, network, "denyOut", parse_denied);
 	if (r == 0)
-		r = take_rules(wish, network);
+		r = parse_rules(wish, network);
 	if (r == 0)
-		r = take_rest(wish, network);
+		r = parse_rest(wish, network);
 	if (r == 0)
 		r = check_sense(wish);
 	if (r == 0)

@@ -116,8 +116,8 @@ struct tenant {
 	/* Quotas, UINT64_MAX: none; and how much of it is used. */
 	uint64_t max_boxes, max_memory_mib, max_disk_mib, max_cpus;
 	uint64_t n_boxes, memory_mib, disk_mib, cpus;
-	uint64_t kept_mib; /* of disk, besides boxes: snapshots, templates, volumes, logs; see
-			    * tenant-disk.c */
+	uint64_t stored_mib; /* of disk, besides boxes: snapshots, templates, volumes, logs; see
+			      * tenant-disk.c */
 	/* Clients that have sent a key or a token; and visitors, who have sent none: clients of
 	 * public ports inside and of signed URLs. */
 	struct load own, visitors;

@@ -123,10 +123,10 @@ bool tenant_has_no_step_left(const struct tenant *tenant, char *ret_why, size_t 
 /* ---- tenant-disk.c ---- */
 
 /* Reserve disk of the tenant for `bytes` more of an upload that arrives. -EDQUOT. */
-int tenant_take_bytes(struct tenant *tenant, uint64_t bytes, struct atoll_error *err);
-/* The upload has ended after `bytes` bytes: frees the reservation. `are_kept`: the file stays, and
- * its bytes count as used. */
-void tenant_took_bytes(struct tenant *tenant, uint64_t bytes, bool are_kept);
+int tenant_reserve_bytes(struct tenant *tenant, uint64_t bytes, struct atoll_error *err);
+/* The upload has ended after `bytes` bytes: frees the reservation. `are_stored`: the file stays,
+ * and its bytes count as used. */
+void tenant_release_bytes(struct tenant *tenant, uint64_t bytes, bool are_stored);
 /* Reserve TENANT_SCRATCH_MAX's share for a temporary file. False: the tenant has too much already.
  * The caller subtracts the bytes from tenant->scratch when the file is gone. */
 bool tenant_reserve_scratch(struct tenant *tenant, uint64_t bytes);

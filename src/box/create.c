@@ -47,7 +47,7 @@
  * A new box
  *
  *	begin()		is there such a template, may this tenant have one more?
- *	take_parked()	one that is ready; or run_make(), on a thread
+ *	use_pool_box()	one that is ready; or run_make(), on a thread
  *	settle()	its row is written: from here on it survives the daemon
  *	finish()	it can be found, and who asked is told
  *
@@ -158,7 +158,7 @@ static void finish(struct creation *creation)
 	mine->box.daemon->counts.n_created++;
 	mine->box.daemon->counts.n_from_pool += creation->is_from_pool;
 	free_creation(creation, mine->box.daemon);
-	box_tell(&mine->box, BOX_CREATED, NULL);
+	box_report(&mine->box, BOX_CREATED, NULL);
 	template_start(&mine->box, done, data);
 }
 
@@ -174,7 +174,7 @@ static void fail(struct creation *creation)
 		if (mine->box.sandbox[0])
 			remove_sandbox(mine->box.daemon, mine->box.sandbox, NULL, NULL);
 		network_forget(mine);
-		tenant_give_back(mine);
+		tenant_uncharge(mine);
 		box_free(mine);
 	}
 	creation->done(NULL, &creation->error, creation->data);
@@ -306,7 +306,7 @@ static int prepare(struct creation *creation, const struct kind *kind,
 }
 
 /* They cannot be removed from here on. */
-static int take_volumes(struct creation *creation, const struct box_request *request)
+static int claim_volumes(struct creation *creation, const struct box_request *request)
 {
 	struct box *box = &creation->box->box;
 
@@ -319,14 +319,14 @@ static int take_volumes(struct creation *creation, const struct box_request *req
 }
 
 /* What a parked one has is what nobody asked otherwise. */
-static bool take_parked(struct creation *creation, struct kind *kind,
-			const struct box_request *request)
+static bool use_pool_box(struct creation *creation, struct kind *kind,
+			 const struct box_request *request)
 {
 	if (request->contract || request->cpus || request->memory_mib || request->network ||
 	    request->mounts || !request->has_internet)
 		return false;
 	creation->is_from_pool =
-		pool_take(creation->box->box.daemon, kind, creation->box->box.sandbox);
+		pool_get(creation->box->box.daemon, kind, creation->box->box.sandbox);
 	return creation->is_from_pool;
 }
 
@@ -468,11 +468,11 @@ static int begin(struct creation *creation, struct daemon_tenant *tenant,
 	creation->box = box_new(tenant);
 	if (!creation->box || fill_box(&creation->box->box, kind, request, &creation->sizes) < 0)
 		return error_oom(&creation->error);
-	tenant_take(creation->box);
-	r = take_volumes(creation, request);
+	tenant_charge(creation->box);
+	r = claim_volumes(creation, request);
 	if (r < 0)
 		return r;
-	if (take_parked(creation, kind, request)) {
+	if (use_pool_box(creation, kind, request)) {
 		settle(creation);
 		return 0;
 	}
@@ -566,7 +566,7 @@ int boxes_load(struct daemon *daemon, struct atoll_error *err)
 		if (r < 0)
 			error_oom(err);
 		if (mine && r == 0) {
-			tenant_take(mine);
+			tenant_charge(mine);
 			box_arm_end(mine);
 			meter_start(mine);
 			if (mine->box.state == BOX_PAUSED && mine->box.keeps_memory)

@@ -240,7 +240,7 @@ static void tick(struct loop_timer *timer)
 	budget_tick(daemon, daemon->n_ticks % WRITE_TICKS == 0);
 	if (daemon->n_ticks % TIDY_TICKS == 1)
 		remove_tidy(daemon);
-	kept_tick(daemon, daemon->n_ticks % TIDY_TICKS == 1);
+	stored_tick(daemon, daemon->n_ticks % TIDY_TICKS == 1);
 	loop_arm(daemon->loop, &daemon->tick, clock_monotonic_ns() + TICK_NS);
 }
 

@@ -160,9 +160,9 @@ struct daemon {
 	struct volume_claim *claims; /* of boxes that are being made */
 	struct volume_row *volumes[VOLUME_BUCKETS];
 
-	struct kind *kinds;		      /* template.c */
-	bool is_kept_dirty, is_kept_measured; /* tenant-disk.c */
-	int64_t kept_next_ms;
+	struct kind *kinds;			  /* template.c */
+	bool is_stored_dirty, is_stored_measured; /* tenant-disk.c */
+	int64_t stored_next_ms;
 	struct daemon_secret *secrets;
 	struct pool *pools;
 

@@ -276,7 +276,7 @@ static void *write_on(void *data)
 
 /* ---- the loop's side ---- */
 
-static void tell(struct db *db, struct op *op)
+static void report(struct db *db, struct op *op)
 {
 	if (op->found)
 		op->found(op->code, op->code < 0 ? NULL : op->answer, op->answer_size, op->data);
@@ -287,7 +287,7 @@ static void tell(struct db *db, struct op *op)
 	free(op);
 }
 
-static void take_ended(struct db *db)
+static void remove_ended(struct db *db)
 {
 	struct ops ended;
 	struct op *next;
@@ -302,7 +302,7 @@ static void take_ended(struct db *db)
 	pthread_mutex_unlock(&db->mutex);
 	for (struct op *op = ended.first; op; op = next) {
 		next = op->next;
-		tell(db, op);
+		report(db, op);
 	}
 }
 
@@ -313,7 +313,7 @@ static void some_ended(struct loop_watch *watch, uint32_t events)
 
 	(void)events;
 	(void)!read(watch->fd, &count, sizeof count);
-	take_ended(db);
+	remove_ended(db);
 }
 
 static int start_writer(struct db *db)
@@ -378,12 +378,12 @@ void db_close(struct db *db)
 	pthread_mutex_unlock(&db->mutex);
 	if (db->has_thread)
 		pthread_join(db->thread, NULL);
-	take_ended(db);
+	remove_ended(db);
 	/* What these have said in turn. */
 	while (db->asked.first) {
 		ops_join(&db->ended, &db->asked);
 		do_batch(db, &db->ended);
-		take_ended(db);
+		remove_ended(db);
 	}
 	for (size_t i = 0; i < db->n_statements; i++)
 		sqlite3_finalize(db->statements[i].statement);

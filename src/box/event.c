@@ -11,7 +11,7 @@
 /* Of all tenants, and of all daemons, of which a process has one, except tests: a listener says
  * whose. */
 static struct box_listener *listeners;
-/* Where box_tell() goes on: a listener that takes itself off while it is called moves it. */
+/* Where box_report() goes on: a listener that takes itself off while it is called moves it. */
 static struct box_listener **next_told;
 
 const char *box_event_name(enum box_event event)
@@ -56,8 +56,8 @@ void box_unlisten(struct box_listener *listener)
 	listener->link = NULL;
 }
 
-static void tell_list(struct box_listener **list, struct box *box, enum box_event event,
-		      struct process *process)
+static void report_list(struct box_listener **list, struct box *box, enum box_event event,
+			struct process *process)
 {
 	/* What a listener does may make the next thing happen: each round has its own place. */
 	struct box_listener **outer = next_told, *listener;
@@ -71,9 +71,9 @@ static void tell_list(struct box_listener **list, struct box *box, enum box_even
 	next_told = outer;
 }
 
-void box_tell(struct box *box, enum box_event event, struct process *process)
+void box_report(struct box *box, enum box_event event, struct process *process)
 {
-	tell_list(&listeners, box, event, process);
+	report_list(&listeners, box, event, process);
 	if (box->tenant)
-		tell_list(&box->tenant->listeners, box, event, process);
+		report_list(&box->tenant->listeners, box, event, process);
 }

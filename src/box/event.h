@@ -53,4 +53,4 @@ struct box_listener {
 void box_listen(struct box_listener *listener);
 void box_unlisten(struct box_listener *listener);
 /* For life.c and process.c. */
-void box_tell(struct box *box, enum box_event event, struct process *process);
+void box_report(struct box *box, enum box_event event, struct process *process);

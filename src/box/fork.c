@@ -67,7 +67,7 @@ static void drop_branch(struct daemon_box *box, struct box_fork *fork, int code)
 	row_remove(box);
 	remove_sandbox(box->box.daemon, box->box.sandbox, NULL, NULL);
 	network_forget(box);
-	tenant_give_back(box);
+	tenant_uncharge(box);
 	box_free(box);
 }
 
@@ -83,7 +83,7 @@ static void list_branch(struct daemon_box *box, struct box_fork *fork)
 	meter_start(box);
 	box->box.daemon->counts.n_created++;
 	fork->box = &box->box;
-	box_tell(&box->box, BOX_CREATED, NULL);
+	box_report(&box->box, BOX_CREATED, NULL);
 }
 
 /* None can be found, and so ended, before all are there and who asked is told of them. */
@@ -177,7 +177,7 @@ static int settle_branch(struct box_op *op, size_t i, struct atoll_error *err)
 	mine->box.start_ms = daemon_now_ms();
 	mine->box.end_ms = box_end_after(op->timeout_s);
 	mine->box.state = BOX_RUNNING;
-	tenant_take(mine);
+	tenant_charge(mine);
 	row_insert(mine, branch_written, branch);
 	return 0;
 }

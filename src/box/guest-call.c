@@ -87,8 +87,8 @@ void call_free(struct guest_call *call)
 	free(call);
 }
 
-static void tell(struct guest_call *call, const struct guest_entry *entries, size_t n,
-		 const struct atoll_error *err, int fd)
+static void report(struct guest_call *call, const struct guest_entry *entries, size_t n,
+		   const struct atoll_error *err, int fd)
 {
 	if (call->watch)
 		watch_armed(call->watch, err);
@@ -102,7 +102,7 @@ static void tell(struct guest_call *call, const struct guest_entry *entries, siz
 
 void call_finish(struct guest_call *call, const struct atoll_error *err, int fd)
 {
-	tell(call, NULL, 0, err, fd);
+	report(call, NULL, 0, err, fd);
 	call_free(call);
 }
 
@@ -231,7 +231,7 @@ static void hand_out_list(struct guest_call *call)
 	} else {
 		error_oom(&err);
 	}
-	guest_take(call);
+	guest_remove_call(call);
 	call_free(call);
 	if (listed)
 		listed(list, list ? &none : &err, data);
@@ -264,7 +264,7 @@ static bool ask_root(struct guest_call *call, const struct guest_head *head,
 	    streq(call->user, "root") || call->kind == GUEST_ASK_CONNECT ||
 	    call->kind == GUEST_ASK_STREAM || call->is_mute)
 		return false;
-	guest_take(call);
+	guest_remove_call(call);
 	drop_parts(call);
 	call->is_second = true;
 	call->is_sent = false;
@@ -277,7 +277,7 @@ static void ask_for_stream(struct guest_call *call)
 {
 	struct atoll_error err = {0};
 
-	guest_take(call);
+	guest_remove_call(call);
 	drop_parts(call);
 	call->is_sent = false;
 	call->kind = GUEST_ASK_STREAM;
@@ -298,8 +298,8 @@ static void succeed(struct guest_call *call, const struct guest_reply *reply, in
 	/* A watch that was ended while it was armed. */
 	if (call->kind == GUEST_ASK_WATCH && call->is_mute)
 		guest_send_unwatch(call->guest, call->id);
-	guest_take(call);
-	tell(call, reply->entries, reply->n, &none, fd);
+	guest_remove_call(call);
+	report(call, reply->entries, reply->n, &none, fd);
 }
 
 /* Whether it makes sense. */
@@ -317,8 +317,8 @@ static bool conclude(struct guest_call *call, const struct guest_head *head,
 		if (call->is_second && (err.errnum == ESRCH || err.errnum == EACCES ||
 					err.errnum == EPERM || err.errnum == ELOOP))
 			err = call->first;
-		guest_take(call);
-		tell(call, NULL, 0, &err, -1);
+		guest_remove_call(call);
+		report(call, NULL, 0, &err, -1);
 		call_free(call);
 		return true;
 	}
@@ -351,7 +351,7 @@ void call_mute(struct guest_call *call, const struct atoll_error *err)
 	call->listed = NULL;
 	call->watch = NULL;
 	if (!told.is_mute)
-		tell(&told, NULL, 0, err, -1);
+		report(&told, NULL, 0, err, -1);
 }
 
 void calls_make_room(void)
@@ -384,10 +384,10 @@ static bool give_up(struct guest_call *call, bool is_last, int errnum)
 		call_mute(call, &err);
 		return true;
 	}
-	guest_take(call);
+	guest_remove_call(call);
 	drop_parts(call);
 	if (!call->is_mute)
-		tell(call, NULL, 0, &err, -1);
+		report(call, NULL, 0, &err, -1);
 	call_free(call);
 	return true;
 }

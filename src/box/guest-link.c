@@ -91,7 +91,7 @@ static void free_guest(struct guest *guest)
 	free(guest);
 }
 
-void guest_take(struct guest_call *call)
+void guest_remove_call(struct guest_call *call)
 {
 	struct guest *guest = call->guest;
 	struct guest_call **place = &guest->calls;
@@ -113,7 +113,7 @@ static void fail_all(struct guest *guest, const struct atoll_error *err)
 	while (guest->calls) {
 		struct guest_call *call = guest->calls;
 
-		guest_take(call);
+		guest_remove_call(call);
 		call_finish(call, err, -1);
 	}
 	while (guest->watches) {
@@ -314,7 +314,7 @@ static void fail_unsent(struct guest_call *call, int errnum)
 {
 	struct atoll_error err = {0};
 
-	guest_take(call);
+	guest_remove_call(call);
 	if (call->kind == GUEST_ASK_UNWATCH) {
 		call_free(call);
 		return;
@@ -344,7 +344,7 @@ static void flush(struct guest *guest)
 			close(take_fd(&call->pipe[1]));
 		buf_done(&call->packet);
 		if (call->kind == GUEST_ASK_UNWATCH) {
-			guest_take(call);
+			guest_remove_call(call);
 			call_free(call);
 		}
 	}

@@ -18,6 +18,6 @@ void guest_ask(struct guest_call *call);
 /* Ends it: whatever waits fails with this. */
 void guest_drop(struct guest *guest, const struct atoll_error *err);
 /* A call leaves the guest that has it. */
-void guest_take(struct guest_call *call);
+void guest_remove_call(struct guest_call *call);
 /* A question without an answer. */
 void guest_send_unwatch(struct guest *guest, uint64_t id);

@@ -27,8 +27,8 @@ static void leave(struct guest_watch *watch)
 		free(watch);
 }
 
-static void tell(struct guest_watch *watch, enum guest_event event, const char *name,
-		 const struct guest_entry *entry)
+static void report(struct guest_watch *watch, enum guest_event event, const char *name,
+		   const struct guest_entry *entry)
 {
 	watch->is_busy = true;
 	watch->told(event, name, entry, watch->data);
@@ -66,7 +66,7 @@ void watch_armed(struct guest_watch *watch, const struct atoll_error *err)
 void watch_lost(struct guest_watch *watch)
 {
 	watch->guest = NULL;
-	tell(watch, GUEST_LOST, "", NULL);
+	report(watch, GUEST_LOST, "", NULL);
 }
 
 bool watch_event(struct guest *guest, const struct guest_head *head, const char *packet)
@@ -87,10 +87,10 @@ bool watch_event(struct guest *guest, const struct guest_head *head, const char 
 	if (r == 0)
 		r = reply_read(part, &reply);
 	if (r == 0)
-		tell(watch, (enum guest_event)head->number, reply.path,
-		     reply.n ? &reply.entries[0] : NULL);
+		report(watch, (enum guest_event)head->number, reply.path,
+		       reply.n ? &reply.entries[0] : NULL);
 	else if (r == -ENOMEM)
-		tell(watch, GUEST_LOST, "", NULL);
+		report(watch, GUEST_LOST, "", NULL);
 	reply_done(&reply);
 	parts_free(part);
 	return r != -EBADMSG;

@@ -235,7 +235,7 @@ static void end_was_told(struct later *later)
 }
 
 /* Who kills what is being ended waits for nothing. */
-static void tell_of_end(struct daemon_box *mine, box_done *done, void *data)
+static void report_end(struct daemon_box *mine, box_done *done, void *data)
 {
 	struct second_kill *kill = done ? calloc(1, sizeof *kill) : NULL;
 
@@ -252,7 +252,7 @@ void box_kill(struct box *box, enum box_cause cause, box_done *done, void *data)
 	struct daemon *daemon = box->daemon;
 
 	if (box->state == BOX_ENDING) {
-		tell_of_end(mine, done, data);
+		report_end(mine, done, data);
 		return;
 	}
 	box->state = BOX_ENDING;
@@ -260,14 +260,14 @@ void box_kill(struct box *box, enum box_cause cause, box_done *done, void *data)
 	mine->killed = done;
 	mine->killed_data = data;
 	table_remove(daemon, mine);
-	tenant_give_back(mine);
+	tenant_uncharge(mine);
 	loop_disarm(daemon->loop, &box->end_timer);
 	meter_stop(mine);
 	daemon->counts.ends[cause]++;
 	row_remove(mine);
 	box_call_gone(mine);
 	guest_end(box);
-	box_tell(box, BOX_ENDED, NULL);
+	box_report(box, BOX_ENDED, NULL);
 	process_forget_all(box);
 	ops_fail(mine);
 	if (!mine->ops)

@@ -152,7 +152,7 @@ static void begin_again(struct daemon_box *mine, const struct atoll_sandbox_usag
 		usage->bytes_out < mine->usage.bytes_out ? usage->bytes_out : mine->usage.bytes_out;
 }
 
-static void take_look(struct daemon_box *mine, const struct atoll_sandbox_usage *usage)
+static void read_usage(struct daemon_box *mine, const struct atoll_sandbox_usage *usage)
 {
 	const int64_t now_ns = clock_monotonic_ns();
 	const double seconds = mine->last_ns ? (double)(now_ns - mine->last_ns) / 1e9 : 0;
@@ -189,7 +189,7 @@ void look_last(const char *sandbox, struct box_last_look *ret)
 void meter_end(struct daemon_box *mine, const struct box_last_look *look)
 {
 	if (look->is_good)
-		take_look(mine, &look->usage);
+		read_usage(mine, &look->usage);
 	mine->last_cpu_ms = mine->last_bytes_in = mine->last_bytes_out = 0;
 }
 
@@ -239,7 +239,7 @@ static void looked(struct work_item *item)
 		box_free(mine);
 	} else if (box->state == BOX_RUNNING && !box->daemon->is_closing) {
 		if (look->code == 0)
-			take_look(mine, &look->usage);
+			read_usage(mine, &look->usage);
 		arm(mine, EVERY_NS * (1 + (int64_t)mine->idle_rounds));
 		if (is_left_frozen(mine, look)) {
 			box_pause(box, true, NULL, NULL);

@@ -241,7 +241,7 @@ static void after_pause(struct box_op *op)
 	box->end_ms = daemon_now_ms();
 	meter_stop(op->box);
 	/* Who has its processes in lists of his own lets go of them before they are freed. */
-	box_tell(box, BOX_WAS_PAUSED, NULL);
+	box_report(box, BOX_WAS_PAUSED, NULL);
 	if (op->keeps_memory) {
 		guest_freeze(box);
 	} else {
@@ -263,7 +263,7 @@ static void after_resume(struct box_op *op)
 	box_touch(box);
 	box_arm_end(op->box);
 	meter_start(op->box);
-	box_tell(box, BOX_RESUMED, NULL);
+	box_report(box, BOX_RESUMED, NULL);
 }
 
 static void after_network(struct box_op *op)

@@ -263,7 +263,7 @@ static void wake(struct daemon *daemon, const struct parked *parked)
 
 /* ---- for others ---- */
 
-bool pool_take(struct daemon *daemon, struct kind *kind, char ret[ATOLL_ID_SIZE])
+bool pool_get(struct daemon *daemon, struct kind *kind, char ret[ATOLL_ID_SIZE])
 {
 	struct pool *pool = pool_of(daemon, kind);
 	struct parked *parked = pool ? pool->parked : NULL;

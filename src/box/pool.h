@@ -9,7 +9,7 @@ struct daemon;
 struct kind;
 
 /* One that is parked: true, and it is the caller's. Counts the demand. */
-bool pool_take(struct daemon *daemon, struct kind *kind, char ret[ATOLL_ID_SIZE]);
+bool pool_get(struct daemon *daemon, struct kind *kind, char ret[ATOLL_ID_SIZE]);
 void pool_tick(struct daemon *daemon);
 /* Its parked ones are removed. */
 void pool_forget(struct daemon *daemon, const struct kind *kind);

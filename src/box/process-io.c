@@ -54,7 +54,7 @@ static void compare_later(struct process_own *own)
 }
 
 /* A reader that begins to hold counts at once. */
-static void begin_to_hold(struct process_own *own, const struct process_reader *reader)
+static void start_backpressure(struct process_own *own, const struct process_reader *reader)
 {
 	for (int i = 0; i < PROCESS_STREAMS && !own->process.has_ended; i++) {
 		if (reader->at[i] >= own->need[i])
@@ -70,7 +70,7 @@ void process_set_holds(struct process_reader *reader, bool holds)
 		return;
 	reader->holds = holds;
 	if (reader->process && holds)
-		begin_to_hold(process_own(reader->process), reader);
+		start_backpressure(process_own(reader->process), reader);
 	else if (reader->process)
 		compare_later(process_own(reader->process));
 }
@@ -121,7 +121,7 @@ static void run_reader(struct loop_turn *turn)
 		reader->ready(reader);
 }
 
-void process_tell_readers(struct process_own *own)
+void process_notify_readers(struct process_own *own)
 {
 	for (struct process_reader *at = own->readers; at; at = at->next) {
 		if (has_news(at))
@@ -135,7 +135,7 @@ void process_go_on(struct process_reader *reader)
 		queue_reader(reader);
 }
 
-void process_rest(struct process_reader *reader)
+void process_idle(struct process_reader *reader)
 {
 	if (!reader->process || reader->is_resting)
 		return;
@@ -173,7 +173,7 @@ void process_attach(struct process *process, struct process_reader *reader,
 	reader->turn.run = run_reader;
 	link_reader(&own->readers, reader);
 	if (reader->holds)
-		begin_to_hold(own, reader);
+		start_backpressure(own, reader);
 	if (has_news(reader) && reader->ready)
 		queue_reader(reader);
 }

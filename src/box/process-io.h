@@ -17,7 +17,7 @@ void process_detach(struct process_reader *reader);
 void process_set_holds(struct process_reader *reader, bool holds);
 /* `ready` is not called until process_wake(), which queues a call: for a reader whose client reads
  * nothing, so that more output costs nothing for it. Of a reader that holds. */
-void process_rest(struct process_reader *reader);
+void process_idle(struct process_reader *reader);
 /* In `ready`: it is called once more, in another turn. */
 void process_go_on(struct process_reader *reader);
 void process_wake(struct process_reader *reader);
@@ -28,7 +28,7 @@ uint64_t process_first(const struct process *process, enum process_stream stream
 uint64_t process_size(const struct process *process, enum process_stream stream);
 /* It has ended, and the reader has read all. */
 bool process_is_read(const struct process_reader *reader);
-void process_tell_readers(struct process_own *own);
+void process_notify_readers(struct process_own *own);
 void process_compare_needs(struct loop_turn *turn);
 /* All of them have left. */
 void process_drop_readers(struct process_own *own);

@@ -223,7 +223,7 @@ static void fail_later(struct start *start)
 }
 
 /* No such directory and no such program are the request's faults. */
-static void take_refusal(struct start *start)
+static void read_refusal(struct start *start)
 {
 	const struct atoll_error *why = atoll_step_error(start->step);
 	const char *cwd = start->cwd ? start->cwd : "";
@@ -258,7 +258,7 @@ static void conclude(struct start *start)
 		return;
 	}
 	if (has_not_started(info)) {
-		take_refusal(start);
+		read_refusal(start);
 		finish(start, NULL);
 		return;
 	}

@@ -115,7 +115,7 @@ static void fire_forget(struct loop_timer *timer)
 	/* Somebody is slow, and has not read all yet. */
 	if (own->readers || own->resting || own->inputs) {
 		loop_arm(own->loop, timer,
-			 clock_monotonic_ns() + PROCESS_KEPT_S * INT64_C(1000000000));
+			 clock_monotonic_ns() + PROCESS_FORGET_S * INT64_C(1000000000));
 		return;
 	}
 	unlink_process(own);
@@ -238,7 +238,7 @@ static void fill_end(const struct atoll_step *step, struct process_end *end)
 		name_signal(end->code, end->text, sizeof end->text);
 }
 
-void process_take_news(struct process_own *own)
+void process_read_news(struct process_own *own)
 {
 	const struct atoll_step_info *info = atoll_step_info(own->step);
 	struct process *process = &own->process;
@@ -253,8 +253,8 @@ void process_take_news(struct process_own *own)
 		step_hang_up(own->step);
 		step_drop_result(own->step);
 		loop_arm(own->loop, &own->forget,
-			 clock_monotonic_ns() + PROCESS_KEPT_S * INT64_C(1000000000));
-		box_tell(process->box, PROCESS_ENDED, process);
+			 clock_monotonic_ns() + PROCESS_FORGET_S * INT64_C(1000000000));
+		box_report(process->box, PROCESS_ENDED, process);
 	}
 }
 
@@ -265,9 +265,9 @@ static void on_step(struct loop_watch *watch, uint32_t events)
 
 	(void)events;
 	atoll_step_move(own->step, &err); /* the state tells */
-	process_take_news(own);
+	process_read_news(own);
 	process_input_moved(own);
-	process_tell_readers(own);
+	process_notify_readers(own);
 }
 
 /* ---- signals ---- */
@@ -320,8 +320,8 @@ struct process *process_make(struct box *box, struct atoll_step *step)
 	own->step = step;
 	process_open_input(own);
 	link_process(own);
-	box_tell(box, PROCESS_STARTED, &own->process);
-	process_take_news(own);
+	box_report(box, PROCESS_STARTED, &own->process);
+	process_read_news(own);
 	return &own->process;
 }
 

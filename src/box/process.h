@@ -13,14 +13,14 @@
  * Each is a step of the sandbox (atoll/step.h) that depends on nobody: not on who started it, and
  * not on the daemon. What it prints is kept in two streams (one for a terminal), which are counted
  * in bytes from its start; the latest PROCESS_WINDOW bytes of each can be read again, from any
- * offset, as long as it is known: while it lives, and PROCESS_KEPT_S after.
+ * offset, as long as it is known: while it lives, and PROCESS_FORGET_S after.
  */
 
 struct atoll_step;
 struct process_own;
 
-#define PROCESS_WINDOW (16U << 20)
-#define PROCESS_KEPT_S 30
+#define PROCESS_WINDOW	 (16U << 20)
+#define PROCESS_FORGET_S 30
 
 enum process_stream {
 	PROCESS_OUT, /* and a terminal's */
@@ -77,7 +77,7 @@ struct process_reader {
 	 * after that: a reader that stands still must not hold it for ever). */
 	bool holds;	       /* set it before process_attach(), later process_set_holds() */
 	struct loop_turn turn; /* `ready` is called in a turn of the tenant's lane */
-	bool is_resting;       /* see process_rest() */
+	bool is_resting;       /* see process_idle() */
 	struct process_reader *next, **link;
 };
 
@@ -104,4 +104,4 @@ void process_forget_all(struct box *box);
  * memory: then it is still the caller's. */
 struct process *process_make(struct box *box, struct atoll_step *step);
 /* What the step has told: its end, or more output. */
-void process_take_news(struct process_own *own);
+void process_read_news(struct process_own *own);

@@ -128,7 +128,7 @@ int tenant_check(const struct daemon_tenant *mine, uint32_t memory_mib, uint32_t
 	const struct sum own[] = {
 		{"sandboxes", "", tenant->n_boxes, 1, tenant->max_boxes},
 		{"memory", " MiB", tenant->memory_mib, memory_mib, tenant->max_memory_mib},
-		{"disk", " MiB", tenant->disk_mib + tenant->kept_mib, disk_mib,
+		{"disk", " MiB", tenant->disk_mib + tenant->stored_mib, disk_mib,
 		 tenant->max_disk_mib},
 		{"cpus", "", tenant->cpus, cpus, tenant->max_cpus},
 	};
@@ -163,7 +163,7 @@ bool quota_has_room(struct daemon *daemon)
 		daemon->n_taken + pool_parked(daemon) < config->max_boxes);
 }
 
-void tenant_take(struct daemon_box *mine)
+void tenant_charge(struct daemon_box *mine)
 {
 	struct box *box = &mine->box;
 	struct tenant *tenant = box->tenant;
@@ -181,7 +181,7 @@ void tenant_take(struct daemon_box *mine)
 	box->daemon->cpus += box->cpus;
 }
 
-void tenant_give_back(struct daemon_box *mine)
+void tenant_uncharge(struct daemon_box *mine)
 {
 	struct box *box = &mine->box;
 	struct tenant *tenant = box->tenant;

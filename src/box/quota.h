@@ -18,5 +18,5 @@ bool quota_has_room(struct daemon *daemon);
  * EAGAIN), which is for the status, would speak of a disk. */
 int quota_refuse(struct atoll_error *err, enum atoll_fault fault, int errnum, const char *format,
 		 ...) __attribute__((format(printf, 4, 5)));
-void tenant_take(struct daemon_box *box);
-void tenant_give_back(struct daemon_box *box);
+void tenant_charge(struct daemon_box *box);
+void tenant_uncharge(struct daemon_box *box);

@@ -141,7 +141,7 @@ static void write_removal(struct row_change *change)
 
 void row_remove(struct daemon_box *box)
 {
-	kept_note_gone(box->box.daemon, box->box.sandbox, box->box.tenant);
+	stored_note_gone(box->box.daemon, box->box.sandbox, box->box.tenant);
 	write_removal(new_change(&box->box));
 }
 

@@ -40,8 +40,8 @@ static int make_key(const char *path, unsigned char key[SEAL_KEY], struct atoll_
 	return 0;
 }
 
-static int take_key(const struct daemon *daemon, bool makes, unsigned char key[SEAL_KEY],
-		    struct atoll_error *err)
+static int parse_key(const struct daemon *daemon, bool makes, unsigned char key[SEAL_KEY],
+		     struct atoll_error *err)
 {
 	cleanup_fd int fd = -EBADF;
 	char path[PATH_MAX];
@@ -74,7 +74,7 @@ int seal_value(const struct daemon *daemon, const char *tenant, const char *name
 	unsigned long long sealed = 0;
 	char bond[128];
 	size_t bond_size = write_bond(bond, sizeof bond, tenant, name);
-	int r = take_key(daemon, true, key, err);
+	int r = parse_key(daemon, true, key, err);
 	unsigned char *text = r < 0 ? NULL : malloc(size + SEAL_EXTRA);
 
 	if (r == 0 && !text)
@@ -105,7 +105,7 @@ int seal_open(const struct daemon *daemon, const char *tenant, const char *name,
 
 	if (size < SEAL_NONCE + SEAL_EXTRA || size - SEAL_NONCE - SEAL_EXTRA >= room)
 		return error_set(err, ATOLL_FAULT_HOST, EIO, "secret '%s' is damaged", name);
-	r = take_key(daemon, false, key, err);
+	r = parse_key(daemon, false, key, err);
 	if (r < 0)
 		return r;
 	if (crypto_aead_xchacha20poly1305_ietf_decrypt(

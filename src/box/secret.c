@@ -87,7 +87,7 @@ static struct daemon_secret *find(const struct tenant *tenant, const char *name_
 	return at;
 }
 
-static void tell_info(const struct daemon_secret *secret, struct secret_info *ret)
+static void report_info(const struct daemon_secret *secret, struct secret_info *ret)
 {
 	*ret = secret->info;
 	ret->metadata = secret->metadata;
@@ -98,7 +98,7 @@ bool secret_find(struct tenant *tenant, const char *name_or_id, struct secret_in
 	const struct daemon_secret *secret = find(tenant, name_or_id);
 
 	if (secret)
-		tell_info(secret, ret);
+		report_info(secret, ret);
 	return secret;
 }
 
@@ -109,7 +109,7 @@ bool secret_get(struct tenant *tenant, size_t n, struct secret_info *ret)
 	while (at && (!streq(at->tenant, tenant->id) || n-- > 0))
 		at = at->next;
 	if (at)
-		tell_info(at, ret);
+		report_info(at, ret);
 	return at;
 }
 
@@ -221,7 +221,7 @@ static void written(int code, void *data)
 		drop(change->tenant->daemon, old);
 	}
 	insert(change->tenant->daemon, mine);
-	tell_info(mine, &info);
+	report_info(mine, &info);
 	answer(change, &info);
 }
 

@@ -115,7 +115,7 @@ static void snapshot_written(int code, void *data)
 	memcpy(kind->box, mine->box.id, sizeof kind->box);
 	/* What the name meant before. */
 	if (old) {
-		kept_note_gone(mine->box.daemon, old->sandbox, mine->box.tenant);
+		stored_note_gone(mine->box.daemon, old->sandbox, mine->box.tenant);
 		remove_sandbox(mine->box.daemon, old->sandbox, NULL, NULL);
 		kind_drop(mine->box.daemon, old);
 	}
@@ -129,7 +129,7 @@ void snapshot_after(struct box_op *op)
 	const struct kind_shape sizes = {box->cpus, box->memory_mib, box->disk_mib, has_rules(box)};
 	char *shape;
 
-	if (op->code == 0 && kept_check(box->tenant, op->kept, &op->error) < 0) {
+	if (op->code == 0 && stored_check(box->tenant, op->kept, &op->error) < 0) {
 		remove_sandbox(box->daemon, op->made, NULL, NULL);
 		op->code = -EDQUOT;
 	}
@@ -137,7 +137,7 @@ void snapshot_after(struct box_op *op)
 		finish(op, NULL);
 		return;
 	}
-	kept_add(box->tenant, op->kept);
+	stored_add(box->tenant, op->kept);
 	op->made_ms = daemon_now_ms();
 	/* What its boxes begin with is what this one began with. */
 	shape = kind_shape_text(&sizes, template_settings(box));

@@ -33,10 +33,10 @@
  * The box goes at the end, whatever that was; and if it goes before, that is the end.
  */
 
-#define BUILD_LABEL   "atoll:build"
-#define UNDER_WAY_MAX 8
-#define BUILD_SECONDS 3600
-#define SETTINGS_MAX  (32U << 10) /* kept with each of the template's tags */
+#define BUILD_LABEL	   "atoll:build"
+#define BUILDS_RUNNING_MAX 8
+#define BUILD_SECONDS	   3600
+#define SETTINGS_MAX	   (32U << 10) /* kept with each of the template's tags */
 
 static void next(struct build *build);
 
@@ -442,7 +442,7 @@ static int check_request(struct build *build, json_t *request, struct atoll_erro
 	if (build->state != BUILD_WAITING)
 		return error_set(err, ATOLL_FAULT_REQUEST, EBUSY, "build %s was begun already",
 				 build->id);
-	if (n >= UNDER_WAY_MAX)
+	if (n >= BUILDS_RUNNING_MAX)
 		return error_set(err, ATOLL_FAULT_POLICY, EAGAIN, "%zu builds are under way", n);
 	if (steps && (!json_is_array(steps) || json_array_size(steps) > BUILD_STEPS_MAX))
 		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,

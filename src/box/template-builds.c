@@ -110,7 +110,7 @@ static bool is_word(const char *text, size_t size, size_t max)
 	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.") >= size;
 }
 
-static int take_tag(struct build *build, const char *tag, struct atoll_error *err)
+static int copy_tag(struct build *build, const char *tag, struct atoll_error *err)
 {
 	size_t index;
 	json_t *known;
@@ -128,7 +128,7 @@ static int take_tag(struct build *build, const char *tag, struct atoll_error *er
 	return json_array_append_new(build->tags, json_string(tag)) < 0 ? error_oom(err) : 0;
 }
 
-static int take_names(struct build *build, const char *name, json_t *tags, struct atoll_error *err)
+static int copy_names(struct build *build, const char *name, json_t *tags, struct atoll_error *err)
 {
 	char plain[160];
 	const char *colon;
@@ -149,14 +149,14 @@ static int take_names(struct build *build, const char *name, json_t *tags, struc
 	if (!build->tags)
 		return error_oom(err);
 	if (colon)
-		r = take_tag(build, colon + 1, err);
+		r = copy_tag(build, colon + 1, err);
 	json_array_foreach(tags, index, tag)
 	{
 		if (r == 0)
-			r = take_tag(build, json_string_value(tag), err);
+			r = copy_tag(build, json_string_value(tag), err);
 	}
 	if (r == 0 && json_array_size(build->tags) == 0)
-		r = take_tag(build, "default", err);
+		r = copy_tag(build, "default", err);
 	return r;
 }
 
@@ -180,7 +180,7 @@ struct build *build_new(struct tenant *tenant, const char *name, json_t *tags, u
 	daemon_random_hex(build->id, 32);
 	build->next = builds;
 	builds = build;
-	if (take_names(build, name, tags, err) < 0) {
+	if (copy_names(build, name, tags, err) < 0) {
 		build_free(build);
 		return NULL;
 	}

@@ -125,15 +125,15 @@ struct tagging {
 	struct atoll_error error;
 };
 
-static void tell(struct tagging *tagging)
+static void report(struct tagging *tagging)
 {
 	tagging->done(&tagging->error, tagging->data);
 	free(tagging);
 }
 
-static void tell_later(struct later *later)
+static void report_later(struct later *later)
 {
-	tell((struct tagging *)((char *)later - offsetof(struct tagging, later)));
+	report((struct tagging *)((char *)later - offsetof(struct tagging, later)));
 }
 
 static void run_tagging(struct work_item *item)
@@ -177,14 +177,14 @@ static void written(int code, void *data)
 	} else {
 		kind->settings = json_incref(from->settings);
 		kind->made_ms = tagging->made_ms;
-		tenant->daemon->is_kept_dirty = true;
+		tenant->daemon->is_stored_dirty = true;
 		if (old) {
-			kept_note_gone(tenant->daemon, old->sandbox, tenant);
+			stored_note_gone(tenant->daemon, old->sandbox, tenant);
 			remove_sandbox(tenant->daemon, old->sandbox, NULL, NULL);
 			kind_drop(tenant->daemon, old);
 		}
 	}
-	tell(tagging);
+	report(tagging);
 }
 
 static void tagged(struct work_item *item)
@@ -204,7 +204,7 @@ static void tagged(struct work_item *item)
 	}
 	if (tagging->code < 0) {
 		free(text);
-		tell(tagging);
+		report(tagging);
 		return;
 	}
 	tagging->made_ms = daemon_now_ms();
@@ -246,7 +246,7 @@ void template_add_tag(struct tenant *tenant, const char *target, const char *tag
 	tagging->data = data;
 	kind_plain(target, tagging->target);
 	if (check_tag(tagging, tag) < 0 || streq(tagging->id, tagging->target)) {
-		daemon_call_later(tenant->daemon, &tagging->later, tell_later);
+		daemon_call_later(tenant->daemon, &tagging->later, report_later);
 		return;
 	}
 	tagging->item = (struct work_item){.run = run_tagging, .done = tagged, .owner = tenant};

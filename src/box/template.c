@@ -246,7 +246,7 @@ int template_remove(struct tenant *tenant, const char *ref)
 		return -ENOENT;
 	db_write(daemon->db, DB_SOON, NULL, NULL,
 		 "DELETE FROM snapshots WHERE tenant = ? AND id = ?", "ss", tenant->id, kind->id);
-	kept_note_gone(daemon, kind->sandbox, tenant);
+	stored_note_gone(daemon, kind->sandbox, tenant);
 	remove_sandbox(daemon, kind->sandbox, NULL, NULL);
 	kind_drop(daemon, kind);
 	return 0;

@@ -30,7 +30,7 @@
  * than a quarter of its disk quota: never another tenant's.
  *
  * Measured on a thread: at the start, when something was removed or made, and every few minutes.
- * kept_add() counts at once what a snapshot has added, until it is measured.
+ * stored_add() counts at once what a snapshot has added, until it is measured.
  */
 
 #include <dirent.h>
@@ -53,7 +53,7 @@
 #define LEAST_MS 2000
 #define COST	 20
 
-struct kept_tenant {
+struct stored_tenant {
 	char id[40]; /* "": logs that are nobody's */
 	uint64_t bytes, gone_bytes, most_gone;
 	bool has_quota;
@@ -61,13 +61,13 @@ struct kept_tenant {
 };
 
 /* A sandbox that is there. */
-struct kept_entry {
+struct stored_entry {
 	char sandbox[ATOLL_ID_SIZE];
 	size_t tenant;
 	bool is_kind; /* its layers count */
 };
 
-struct kept_log {
+struct stored_log {
 	char sandbox[ATOLL_ID_SIZE];
 	size_t tenant;
 	uint64_t bytes;
@@ -79,13 +79,13 @@ struct kept {
 	struct work_item item;
 	struct daemon *daemon;
 	char dir[PATH_MAX];
-	struct kept_tenant *tenants; /* the first is nobody */
+	struct stored_tenant *tenants; /* the first is nobody */
 	size_t n_tenants;
-	struct kept_entry *entries;
+	struct stored_entry *entries;
 	size_t n_entries;
-	struct kept_entry *gone; /* sandboxes of the list */
+	struct stored_entry *gone; /* sandboxes of the list */
 	size_t n_gone;
-	struct kept_log *logs;
+	struct stored_log *logs;
 	size_t n_logs;
 	int64_t began_ms;
 };
@@ -104,14 +104,14 @@ static int open_list(const char *dir, int flags)
 	return fd;
 }
 
-void kept_note_gone(struct daemon *daemon, const char *sandbox, const struct tenant *tenant)
+void stored_note_gone(struct daemon *daemon, const char *sandbox, const struct tenant *tenant)
 {
 	cleanup_fd int fd = open_list(daemon->dir, O_WRONLY | O_APPEND);
 	char line[64];
 	int length = snprintf(line, sizeof line, "%s %s\n", sandbox, tenant->id);
 	off_t size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
 
-	daemon->is_kept_dirty = true;
+	daemon->is_stored_dirty = true;
 	/* Half a line would take the next one with it. */
 	if (size >= 0 && fd_write_all(fd, line, (size_t)length) < 0)
 		(void)!ftruncate(fd, size);
@@ -129,14 +129,14 @@ static size_t find_tenant(const struct kept *kept, const char *id, size_t size)
 
 static int compare_sandbox(const void *a, const void *b)
 {
-	return strcmp(((const struct kept_entry *)a)->sandbox,
-		      ((const struct kept_entry *)b)->sandbox);
+	return strcmp(((const struct stored_entry *)a)->sandbox,
+		      ((const struct stored_entry *)b)->sandbox);
 }
 
-static const struct kept_entry *find_sandbox(const struct kept_entry *entries, size_t n,
-					     const char *sandbox)
+static const struct stored_entry *find_sandbox(const struct stored_entry *entries, size_t n,
+					       const char *sandbox)
 {
-	struct kept_entry key = {0};
+	struct stored_entry key = {0};
 
 	snprintf(key.sandbox, sizeof key.sandbox, "%s", sandbox);
 	return n ? bsearch(&key, entries, n, sizeof *entries, compare_sandbox) : NULL;
@@ -153,7 +153,7 @@ static void read_list(struct kept *kept, const char *text)
 		n++;
 	kept->gone = calloc(n + 1, sizeof *kept->gone);
 	for (const char *at = text; kept->gone && *at && kept->n_gone < n;) {
-		struct kept_entry *entry = &kept->gone[kept->n_gone];
+		struct stored_entry *entry = &kept->gone[kept->n_gone];
 		size_t size = strcspn(at, "\n");
 
 		if (size > ID_LENGTH + 1 && at[ID_LENGTH] == ' ') {
@@ -172,9 +172,9 @@ static void read_list(struct kept *kept, const char *text)
 static void add_log(struct kept *kept, int dir_fd, const char *sandbox)
 {
 	static const char *const endings[] = {"jsonl", "out", "err", "edge"};
-	const struct kept_entry *entry = find_sandbox(kept->entries, kept->n_entries, sandbox),
-				*gone = find_sandbox(kept->gone, kept->n_gone, sandbox);
-	struct kept_log *log, *more = kept->logs;
+	const struct stored_entry *entry = find_sandbox(kept->entries, kept->n_entries, sandbox),
+				  *gone = find_sandbox(kept->gone, kept->n_gone, sandbox);
+	struct stored_log *log, *more = kept->logs;
 
 	if (kept->n_logs % 256 == 0)
 		more = realloc(more, (kept->n_logs + 256) * sizeof *more);
@@ -182,7 +182,7 @@ static void add_log(struct kept *kept, int dir_fd, const char *sandbox)
 		return;
 	kept->logs = more;
 	log = &kept->logs[kept->n_logs++];
-	*log = (struct kept_log){.is_gone = !entry};
+	*log = (struct stored_log){.is_gone = !entry};
 	snprintf(log->sandbox, sizeof log->sandbox, "%s", sandbox);
 	log->tenant = entry ? entry->tenant : gone ? gone->tenant : 0;
 	for (size_t i = 0; i < ARRAY_SIZE(endings); i++) {
@@ -222,7 +222,7 @@ static void read_logs(struct kept *kept, int store_fd)
 
 static int compare_age(const void *a, const void *b)
 {
-	const struct kept_log *x = a, *y = b;
+	const struct stored_log *x = a, *y = b;
 
 	return (x->mtime > y->mtime) - (x->mtime < y->mtime);
 }
@@ -235,14 +235,14 @@ static void remove_old(struct kept *kept)
 	if (kept->n_logs)
 		qsort(kept->logs, kept->n_logs, sizeof *kept->logs, compare_age);
 	for (size_t i = 0; i < kept->n_logs; i++) {
-		const struct kept_log *log = &kept->logs[i];
+		const struct stored_log *log = &kept->logs[i];
 
 		if (log->is_gone)
 			kept->tenants[log->tenant].gone_bytes += log->bytes;
 	}
 	for (size_t i = 0; i < kept->n_logs; i++) {
-		struct kept_log *log = &kept->logs[i];
-		struct kept_tenant *tenant = &kept->tenants[log->tenant];
+		struct stored_log *log = &kept->logs[i];
+		struct stored_tenant *tenant = &kept->tenants[log->tenant];
 
 		if (!log->is_gone ||
 		    (now - log->mtime < AGE_S && tenant->gone_bytes <= tenant->most_gone) ||
@@ -260,7 +260,7 @@ static size_t add_lines(const struct kept *kept, int store_fd, struct buf *text)
 	size_t n_stale = 0;
 
 	for (size_t i = 0; i < kept->n_gone; i++) {
-		const struct kept_entry *entry = &kept->gone[i];
+		const struct stored_entry *entry = &kept->gone[i];
 		char path[64];
 
 		snprintf(path, sizeof path, "log/%s.jsonl", entry->sandbox);
@@ -326,7 +326,7 @@ static void measure_files(struct kept *kept)
 		size_t i = find_tenant(kept, entry->d_name, strcspn(entry->d_name, "-"));
 		struct stat st;
 
-		/* Uploads in progress are counted by tenant_take_bytes(). */
+		/* Uploads in progress are counted by tenant_reserve_bytes(). */
 		if (i > 0 && ends_with(entry->d_name, ".tar") &&
 		    fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 			kept->tenants[i].bytes += (uint64_t)st.st_blocks * 512;
@@ -381,7 +381,7 @@ static void measure_volumes(struct kept *kept)
 				   ? find_tenant(kept, owner, strlen(owner))
 				   : 0;
 
-		/* Drafts are counted by tenant_take_bytes(). */
+		/* Drafts are counted by tenant_reserve_bytes(). */
 		if (i > 0 && kept->tenants[i].has_quota) {
 			snprintf(path, sizeof path, "%.64s/data", entry->d_name);
 			kept->tenants[i].bytes += measure_tree(dirfd(stream), path, 0);
@@ -407,8 +407,8 @@ static void add_results(const char *tenant, uint64_t bytes, void *data)
 static void measure_layers(struct kept *kept, const struct layer_store *store)
 {
 	for (size_t i = 0; i < kept->n_entries; i++) {
-		const struct kept_entry *entry = &kept->entries[i];
-		struct kept_tenant *tenant = &kept->tenants[entry->tenant];
+		const struct stored_entry *entry = &kept->entries[i];
+		struct stored_tenant *tenant = &kept->tenants[entry->tenant];
 
 		if (entry->is_kind)
 			tenant->bytes += layer_kept_add(store, entry->sandbox, &tenant->layers);
@@ -445,10 +445,10 @@ static void done(struct work_item *item)
 		size_t i = find_tenant(kept, tenant->id, strlen(tenant->id));
 
 		if (i)
-			tenant->kept_mib = (kept->tenants[i].bytes + (1 << 20) - 1) >> 20;
+			tenant->stored_mib = (kept->tenants[i].bytes + (1 << 20) - 1) >> 20;
 	}
-	kept->daemon->is_kept_measured = false;
-	kept->daemon->kept_next_ms =
+	kept->daemon->is_stored_measured = false;
+	kept->daemon->stored_next_ms =
 		daemon_now_ms() + LEAST_MS + COST * (daemon_now_ms() - kept->began_ms);
 	for (size_t i = 0; i < kept->n_tenants; i++)
 		layer_names_done(&kept->tenants[i].layers);
@@ -471,7 +471,7 @@ static bool fill_tenants(struct kept *kept)
 		return false;
 	kept->tenants[0].most_gone = LOGS_MAX;
 	for (kept->n_tenants = 1; (tenant = tenant_next(kept->daemon, tenant));) {
-		struct kept_tenant *one = &kept->tenants[kept->n_tenants++];
+		struct stored_tenant *one = &kept->tenants[kept->n_tenants++];
 		uint64_t quota = tenant->max_disk_mib;
 
 		snprintf(one->id, sizeof one->id, "%s", tenant->id);
@@ -492,7 +492,7 @@ static bool fill_entries(struct kept *kept)
 	if (!kept->entries)
 		return false;
 	for (struct box *box = NULL; (box = box_next_any(daemon, box)) && kept->n_entries < n;) {
-		struct kept_entry *entry = &kept->entries[kept->n_entries++];
+		struct stored_entry *entry = &kept->entries[kept->n_entries++];
 
 		memcpy(entry->sandbox, box->sandbox, sizeof entry->sandbox);
 		entry->tenant = find_tenant(kept, box->tenant->id, strlen(box->tenant->id));
@@ -501,7 +501,7 @@ static bool fill_entries(struct kept *kept)
 	}
 	for (const struct kind *kind = daemon->kinds; kind && kept->n_entries < n;
 	     kind = kind->next) {
-		struct kept_entry *entry = &kept->entries[kept->n_entries];
+		struct stored_entry *entry = &kept->entries[kept->n_entries];
 
 		if (!kind->sandbox[0])
 			continue;
@@ -515,11 +515,11 @@ static bool fill_entries(struct kept *kept)
 	return true;
 }
 
-void kept_measure(struct daemon *daemon)
+void stored_measure(struct daemon *daemon)
 {
 	struct kept *kept;
 
-	if (daemon->is_kept_measured)
+	if (daemon->is_stored_measured)
 		return;
 	kept = calloc(1, sizeof *kept);
 	if (!kept)
@@ -533,15 +533,15 @@ void kept_measure(struct daemon *daemon)
 		free(kept);
 		return;
 	}
-	daemon->is_kept_dirty = false;
-	daemon->is_kept_measured = true;
+	daemon->is_stored_dirty = false;
+	daemon->is_stored_measured = true;
 	work_submit(daemon->work, &kept->item, WORK_LATER);
 }
 
-void kept_tick(struct daemon *daemon, bool is_due)
+void stored_tick(struct daemon *daemon, bool is_due)
 {
-	if (is_due || (daemon->is_kept_dirty && daemon_now_ms() >= daemon->kept_next_ms))
-		kept_measure(daemon);
+	if (is_due || (daemon->is_stored_dirty && daemon_now_ms() >= daemon->stored_next_ms))
+		stored_measure(daemon);
 }
 
 bool tenant_reserve_scratch(struct tenant *tenant, uint64_t bytes)
@@ -571,29 +571,29 @@ int daemon_scratch(struct daemon *daemon, struct atoll_error *err)
 	return fd;
 }
 
-int tenant_take_bytes(struct tenant *tenant, uint64_t bytes, struct atoll_error *err)
+int tenant_reserve_bytes(struct tenant *tenant, uint64_t bytes, struct atoll_error *err)
 {
 	tenant->uploading += bytes;
-	return kept_check(tenant, tenant->uploading, err);
+	return stored_check(tenant, tenant->uploading, err);
 }
 
-void tenant_took_bytes(struct tenant *tenant, uint64_t bytes, bool are_kept)
+void tenant_release_bytes(struct tenant *tenant, uint64_t bytes, bool are_stored)
 {
 	tenant->uploading -= bytes;
-	if (are_kept)
-		kept_add(tenant, bytes);
+	if (are_stored)
+		stored_add(tenant, bytes);
 }
 
-void kept_add(struct tenant *tenant, uint64_t bytes)
+void stored_add(struct tenant *tenant, uint64_t bytes)
 {
-	tenant->kept_mib += (bytes + (1 << 20) - 1) >> 20;
-	tenant->daemon->is_kept_dirty = true;
+	tenant->stored_mib += (bytes + (1 << 20) - 1) >> 20;
+	tenant->daemon->is_stored_dirty = true;
 }
 
-int kept_check(const struct tenant *tenant, uint64_t bytes, struct atoll_error *err)
+int stored_check(const struct tenant *tenant, uint64_t bytes, struct atoll_error *err)
 {
 	const uint64_t more = (bytes + (1 << 20) - 1) >> 20,
-		       used = tenant->disk_mib + tenant->kept_mib;
+		       used = tenant->disk_mib + tenant->stored_mib;
 
 	if (tenant->max_disk_mib == UINT64_MAX || used + more <= tenant->max_disk_mib)
 		return 0;

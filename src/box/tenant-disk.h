@@ -9,10 +9,10 @@ struct daemon;
 struct tenant;
 
 /* A sandbox of a tenant's is removed: its log stays, and is still the tenant's. */
-void kept_note_gone(struct daemon *daemon, const char *sandbox, const struct tenant *tenant);
+void stored_note_gone(struct daemon *daemon, const char *sandbox, const struct tenant *tenant);
 /* Add up what tenants keep, on a thread; and when something has changed, or it is time. */
-void kept_measure(struct daemon *daemon);
-void kept_tick(struct daemon *daemon, bool is_due);
+void stored_measure(struct daemon *daemon);
+void stored_tick(struct daemon *daemon, bool is_due);
 /* So much more is kept; and may it? -EDQUOT. */
-void kept_add(struct tenant *tenant, uint64_t bytes);
-int kept_check(const struct tenant *tenant, uint64_t bytes, struct atoll_error *err);
+void stored_add(struct tenant *tenant, uint64_t bytes);
+int stored_check(const struct tenant *tenant, uint64_t bytes, struct atoll_error *err);

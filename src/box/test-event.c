@@ -38,14 +38,14 @@ TEST(a_listener_may_leave_while_it_is_told)
 	box_listen(&b);
 	box_listen(&c);
 	box_listen(&d);
-	box_tell(&box, BOX_CREATED, NULL);
+	box_report(&box, BOX_CREATED, NULL);
 	CHECK(n_told == 4);
-	box_tell(&box, BOX_ENDED, NULL);
+	box_report(&box, BOX_ENDED, NULL);
 	CHECK(n_told == 6);
 	box_unlisten(&a);
 	box_unlisten(&d);
 	box_unlisten(&d);
-	box_tell(&box, BOX_ENDED, NULL);
+	box_report(&box, BOX_ENDED, NULL);
 	CHECK(n_told == 6);
 }
 
@@ -59,9 +59,9 @@ TEST(processes_are_told_to_those_who_want_them_and_daemons_are_apart)
 	n_told = 0;
 	box_listen(&a);
 	box_listen(&b);
-	box_tell(&box, PROCESS_ENDED, &process);
+	box_report(&box, PROCESS_ENDED, &process);
 	CHECK(n_told == 1);
-	box_tell(&other, BOX_CREATED, NULL);
+	box_report(&other, BOX_CREATED, NULL);
 	CHECK(n_told == 1);
 	box_unlisten(&a);
 	box_unlisten(&b);

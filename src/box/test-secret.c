@@ -63,7 +63,7 @@ struct told {
 	bool has_info;
 };
 
-static void tell(const struct secret_info *secret, const struct atoll_error *err, void *data)
+static void report(const struct secret_info *secret, const struct atoll_error *err, void *data)
 {
 	struct told *told = data;
 
@@ -80,7 +80,7 @@ static struct told put(struct daemon *daemon, const char *tenant, const char *na
 	struct told told = {.daemon = daemon};
 	struct secret_wish wish = {.name = name, .value = value, .how = how};
 
-	secret_put(tenant_find(daemon, tenant), &wish, tell, &told);
+	secret_put(tenant_find(daemon, tenant), &wish, report, &told);
 	loop_run(daemon->loop);
 	return told;
 }

@@ -64,7 +64,7 @@ static struct daemon_box *add_box(struct daemon *daemon, const char *tenant, int
 	box->box.memory_mib = 1000;
 	box->box.state = BOX_RUNNING;
 	CHECK(table_put(daemon, box) == 0);
-	tenant_take(box);
+	tenant_charge(box);
 	return box;
 }
 
@@ -117,11 +117,11 @@ TEST(what_is_given_back_can_be_taken_again)
 	struct daemon *daemon = new_daemon();
 	struct daemon_box *box = add_box(daemon, "b", 1);
 
-	tenant_take(box); /* twice is once */
+	tenant_charge(box); /* twice is once */
 	CHECK_INT(box->box.tenant->n_boxes, 1);
 	CHECK_INT(daemon->memory_mib, 1000);
-	tenant_give_back(box);
-	tenant_give_back(box);
+	tenant_uncharge(box);
+	tenant_uncharge(box);
 	CHECK_INT(box->box.tenant->n_boxes, 0);
 	CHECK_INT(daemon->n_taken, 0);
 	free_daemon(daemon);

@@ -247,9 +247,9 @@ static int make_all(const struct volume_job *job, int root)
 {
 	cleanup_free char *path = strdup(relative(job));
 	cleanup_fd int fd = dup(root);
-	char *rest = path, *name;
+	char *remaining = path, *name;
 
-	while (path && fd >= 0 && (name = strsep(&rest, "/"))) {
+	while (path && fd >= 0 && (name = strsep(&remaining, "/"))) {
 		int next;
 
 		if (mkdirat(fd, name, 0755) < 0 && errno != EEXIST)

@@ -456,7 +456,7 @@ int volume_remove(struct daemon *daemon, const struct volume *volume, struct ato
 	snprintf(name, sizeof name, "old-%s", volume->id);
 	if (renameat(fd, volume->id, fd, name) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "remove volume '%s'", volume->name);
-	daemon->is_kept_dirty = true;
+	daemon->is_stored_dirty = true;
 	if (row && tenant)
 		drop_row(inner_tenant(tenant), row);
 	/* Without memory for that it is done by the next daemon. */

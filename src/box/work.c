@@ -68,7 +68,7 @@ static bool may_begin(const struct queue *queue, const struct work_item *item)
 }
 
 /* The first that may begin; NULL: none. */
-static struct work_item *queue_take(struct queue *queue, bool is_closing)
+static struct work_item *queue_pop(struct queue *queue, bool is_closing)
 {
 	struct work_item **at = &queue->first, *item;
 	const void *refused = NULL;
@@ -96,7 +96,7 @@ static void put_done(struct work *work, struct work_item *item)
 	work->done_last = &item->next;
 }
 
-static void tell_loop(const struct work *work)
+static void wake_loop(const struct work *work)
 {
 	const uint64_t one = 1;
 
@@ -114,7 +114,7 @@ static void work_thread(struct work *work, struct queue *queue)
 		struct work_item *item = NULL;
 		bool was_empty;
 
-		while (!work->is_closing && !(item = queue_take(queue, false)))
+		while (!work->is_closing && !(item = queue_pop(queue, false)))
 			pthread_cond_wait(&queue->has_some, &work->mutex);
 		if (work->is_closing)
 			break;
@@ -126,7 +126,7 @@ static void work_thread(struct work *work, struct queue *queue)
 		was_empty = !work->done;
 		put_done(work, item);
 		if (was_empty)
-			tell_loop(work);
+			wake_loop(work);
 	}
 	pthread_mutex_unlock(&work->mutex);
 }
@@ -257,7 +257,7 @@ void work_close(struct work *work)
 		pthread_join(work->threads[i], NULL);
 	for (size_t i = 0; i < WORK_RANKS; i++) {
 		while (work->queues[i].first)
-			put_done(work, queue_take(&work->queues[i], true));
+			put_done(work, queue_pop(&work->queues[i], true));
 		pthread_cond_destroy(&work->queues[i].has_some);
 	}
 	/* What is done may hand in more, which is done at once: see work_submit(). */

@@ -67,7 +67,7 @@ static void stop(struct serve *serve)
 		return;
 	}
 	serve->is_stopping = serve->api.is_stopping = true;
-	notify_tell("STOPPING=1");
+	notify_send("STOPPING=1");
 	server_stop(serve->api.server, clock_monotonic_ns() + STOP_NS, stopped, serve);
 }
 
@@ -82,11 +82,11 @@ static void signal_came(struct loop_watch *watch, uint32_t events)
 }
 
 /* The loop turns: that is what there is to tell. */
-static void tell_watchdog(struct loop_timer *timer)
+static void send_watchdog(struct loop_timer *timer)
 {
 	struct serve *serve = (struct serve *)((char *)timer - offsetof(struct serve, watchdog));
 
-	notify_tell("WATCHDOG=1");
+	notify_send("WATCHDOG=1");
 	loop_arm(&serve->loop, timer, clock_monotonic_ns() + serve->watchdog_ns);
 }
 
@@ -282,10 +282,10 @@ static int run(struct serve *serve, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	serve->watchdog_ns = notify_watchdog_ns();
-	serve->watchdog.fire = tell_watchdog;
+	serve->watchdog.fire = send_watchdog;
 	if (serve->watchdog_ns)
-		tell_watchdog(&serve->watchdog);
-	notify_tell("READY=1");
+		send_watchdog(&serve->watchdog);
+	notify_send("READY=1");
 	r = loop_run(&serve->loop);
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "wait for requests") : 0;
 }

@@ -19,11 +19,11 @@
 
 struct row {
 	const char *name;
-	int (*take)(struct serve_options *options, const char *value, struct atoll_error *err);
+	int (*parse)(struct serve_options *options, const char *value, struct atoll_error *err);
 	bool has_value;
 };
 
-static int take_listen(struct serve_options *options, const char *value, struct atoll_error *err)
+static int parse_listen(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	if (options->n_listen == CONFIG_LISTEN_MAX)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0, "--listen: %d places are the most",
@@ -32,27 +32,27 @@ static int take_listen(struct serve_options *options, const char *value, struct 
 	return 0;
 }
 
-static int take_config(struct serve_options *options, const char *value, struct atoll_error *err)
+static int parse_config(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	return config_read(value, &options->config, err);
 }
 
-static int take_certificate(struct serve_options *options, const char *value,
-			    struct atoll_error *err)
+static int parse_certificate(struct serve_options *options, const char *value,
+			     struct atoll_error *err)
 {
 	(void)err;
 	options->certificate = value;
 	return 0;
 }
 
-static int take_key(struct serve_options *options, const char *value, struct atoll_error *err)
+static int parse_key(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	(void)err;
 	options->key = value;
 	return 0;
 }
 
-static int take_state(struct serve_options *options, const char *value, struct atoll_error *err)
+static int parse_state(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	char here[PATH_MAX] = "";
 	int length;
@@ -70,7 +70,7 @@ static int take_state(struct serve_options *options, const char *value, struct a
 	return 0;
 }
 
-static int take_end(struct serve_options *options, const char *value, struct atoll_error *err)
+static int parse_end(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	(void)value;
 	(void)err;
@@ -78,7 +78,7 @@ static int take_end(struct serve_options *options, const char *value, struct ato
 	return 0;
 }
 
-static int take_log(struct serve_options *options, const char *value, struct atoll_error *err)
+static int parse_log(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	(void)value;
 	(void)err;
@@ -86,22 +86,22 @@ static int take_log(struct serve_options *options, const char *value, struct ato
 	return 0;
 }
 
-static int take_tenant(struct serve_options *options, const char *value, struct atoll_error *err)
+static int parse_tenant(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	(void)err;
 	options->tenant = value;
 	return 0;
 }
 
-static int take_label(struct serve_options *options, const char *value, struct atoll_error *err)
+static int parse_label(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	(void)err;
 	options->label = value;
 	return 0;
 }
 
-static int take_count(struct serve_options *options, const char *value, const char *flag,
-		      uint64_t *ret, struct atoll_error *err)
+static int parse_count(struct serve_options *options, const char *value, const char *flag,
+		       uint64_t *ret, struct atoll_error *err)
 {
 	char *end;
 
@@ -118,8 +118,8 @@ static int take_count(struct serve_options *options, const char *value, const ch
 	return 0;
 }
 
-static int take_size(struct serve_options *options, const char *value, const char *flag,
-		     uint64_t *ret, struct atoll_error *err)
+static int parse_size(struct serve_options *options, const char *value, const char *flag,
+		      uint64_t *ret, struct atoll_error *err)
 {
 	char of[64];
 	int r;
@@ -134,35 +134,36 @@ static int take_size(struct serve_options *options, const char *value, const cha
 	return 0;
 }
 
-static int take_max_boxes(struct serve_options *options, const char *value, struct atoll_error *err)
-{
-	return take_count(options, value, "--max-sandboxes", &options->quotas.max_boxes, err);
-}
-
-static int take_max_cpus(struct serve_options *options, const char *value, struct atoll_error *err)
-{
-	return take_count(options, value, "--max-cpus", &options->quotas.max_cpus, err);
-}
-
-static int take_max_memory(struct serve_options *options, const char *value,
+static int parse_max_boxes(struct serve_options *options, const char *value,
 			   struct atoll_error *err)
 {
-	return take_size(options, value, "--max-memory", &options->quotas.max_memory_mib, err);
+	return parse_count(options, value, "--max-sandboxes", &options->quotas.max_boxes, err);
 }
 
-static int take_max_disk(struct serve_options *options, const char *value, struct atoll_error *err)
+static int parse_max_cpus(struct serve_options *options, const char *value, struct atoll_error *err)
 {
-	return take_size(options, value, "--max-disk", &options->quotas.max_disk_mib, err);
+	return parse_count(options, value, "--max-cpus", &options->quotas.max_cpus, err);
+}
+
+static int parse_max_memory(struct serve_options *options, const char *value,
+			    struct atoll_error *err)
+{
+	return parse_size(options, value, "--max-memory", &options->quotas.max_memory_mib, err);
+}
+
+static int parse_max_disk(struct serve_options *options, const char *value, struct atoll_error *err)
+{
+	return parse_size(options, value, "--max-disk", &options->quotas.max_disk_mib, err);
 }
 
 static const struct row rows[] = {
-	{"--listen", take_listen, true},	{"--config", take_config, true},
-	{"--tls-cert", take_certificate, true}, {"--tls-key", take_key, true},
-	{"--state", take_state, true},		{"--end-sandboxes", take_end, false},
-	{"--log-requests", take_log, false},	{"--tenant", take_tenant, true},
-	{"--label", take_label, true},		{"--max-sandboxes", take_max_boxes, true},
-	{"--max-cpus", take_max_cpus, true},	{"--max-memory", take_max_memory, true},
-	{"--max-disk", take_max_disk, true},	{0},
+	{"--listen", parse_listen, true},	 {"--config", parse_config, true},
+	{"--tls-cert", parse_certificate, true}, {"--tls-key", parse_key, true},
+	{"--state", parse_state, true},		 {"--end-sandboxes", parse_end, false},
+	{"--log-requests", parse_log, false},	 {"--tenant", parse_tenant, true},
+	{"--label", parse_label, true},		 {"--max-sandboxes", parse_max_boxes, true},
+	{"--max-cpus", parse_max_cpus, true},	 {"--max-memory", parse_max_memory, true},
+	{"--max-disk", parse_max_disk, true},	 {0},
 };
 
 static const struct row *find_row(const char *word)
@@ -176,7 +177,7 @@ static const struct row *find_row(const char *word)
 }
 
 /* One option, with its value behind "=" or in the next word. */
-static int take(struct serve_options *options, char ***args, struct atoll_error *err)
+static int parse(struct serve_options *options, char ***args, struct atoll_error *err)
 {
 	const char *word = *(*args)++, *value = strchr(word, '=');
 	const struct row *row = find_row(word);
@@ -189,7 +190,7 @@ static int take(struct serve_options *options, char ***args, struct atoll_error 
 		value = *(*args)++;
 	if (row->has_value && !value)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0, "serve: %s wants a value", word);
-	return row->take(options, value, err);
+	return row->parse(options, value, err);
 }
 
 int options_read(char **args, struct serve_options *ret, struct atoll_error *err)
@@ -202,7 +203,7 @@ int options_read(char **args, struct serve_options *ret, struct atoll_error *err
 	ret->quotas = config_free_tenant("");
 	while (r == 0 && *args) {
 		if (starts_with(*args, "--"))
-			r = take(ret, &args, err);
+			r = parse(ret, &args, err);
 		else
 			*words++ = *args++;
 	}

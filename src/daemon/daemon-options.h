@@ -34,6 +34,6 @@ int commands_run(const struct serve_options *options, struct atoll_error *err);
 /* ---- notify.c: systemd ---- */
 
 /* A word for whoever started us ("READY=1"); nothing if nobody wants to hear it. */
-void notify_tell(const char *words);
+void notify_send(const char *words);
 /* How often it wants to hear that we live, in nanoseconds; 0: it does not. */
 long long notify_watchdog_ns(void);

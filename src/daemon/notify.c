@@ -11,7 +11,7 @@
 
 /* What systemd wants to hear from a service: datagrams to the socket that NOTIFY_SOCKET names. */
 
-void notify_tell(const char *words)
+void notify_send(const char *words)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un address = {.sun_family = AF_UNIX};

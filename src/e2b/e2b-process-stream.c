@@ -129,7 +129,7 @@ static void wait_for_client(struct stream *stream)
 	if (stream->waits)
 		return;
 	stream->waits = true;
-	process_rest(&stream->reader);
+	process_idle(&stream->reader);
 	loop_arm(rpc_loop(rpc), &stream->stalled, clock_monotonic_ns() + STALLED_NS);
 	exchange_on_drained(rpc->call->exchange, on_drained, rpc);
 }

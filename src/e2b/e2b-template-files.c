@@ -159,7 +159,7 @@ static void upload_over(struct api_call *call, bool is_broken)
 	if (!upload)
 		return;
 	put_drop(upload->put);
-	tenant_took_bytes(upload->tenant, upload->size, upload->is_published);
+	tenant_release_bytes(upload->tenant, upload->size, upload->is_published);
 	unlink(upload->part); /* renamed already after a success */
 	free(upload);
 	call->own = NULL;
@@ -199,7 +199,7 @@ static bool reserve_room(struct upload *upload, size_t size)
 	struct atoll_error err = {0};
 
 	upload->size += size;
-	if (tenant_take_bytes(upload->tenant, size, &err) < 0)
+	if (tenant_reserve_bytes(upload->tenant, size, &err) < 0)
 		api_refuse(upload->call, 507, "%s", err.text);
 	else if (upload->size > UPLOAD_MAX)
 		api_refuse(upload->call, 413, "2 GiB are the most");

@@ -57,7 +57,7 @@ static void free_content(struct content *content)
 	if (content->tenant)
 		content->tenant->scratch -= content->reserved;
 	if (content->tenant)
-		tenant_took_bytes(content->tenant, content->written, content->is_published);
+		tenant_release_bytes(content->tenant, content->written, content->is_published);
 	if (content->has_draft)
 		volume_draft_drop(&content->job);
 	volume_job_done(&content->job);
@@ -486,7 +486,7 @@ static void on_piece(struct exchange *exchange, const char *data, size_t size, v
 		return;
 	}
 	content->written += size;
-	if (tenant_take_bytes(content->tenant, size, &err) < 0) {
+	if (tenant_reserve_bytes(content->tenant, size, &err) < 0) {
 		fail(content, &err);
 		return;
 	}

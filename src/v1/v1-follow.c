@@ -165,7 +165,7 @@ static void pump(struct follow *follow)
 	for (enum process_stream stream = 0; stream < PROCESS_STREAMS; stream++)
 		any |= send_piece(follow, stream);
 	if (sse_room(&follow->sse) == 0)
-		process_rest(&follow->reader);
+		process_idle(&follow->reader);
 	else if (process_is_read(&follow->reader))
 		end(follow);
 	else if (any)

@@ -56,7 +56,7 @@ static void on_drained(struct exchange *exchange, void *own)
 
 static void wait_for_client(struct output *output)
 {
-	process_rest(&output->reader);
+	process_idle(&output->reader);
 	if (output->waits)
 		return;
 	output->waits = true;
