@@ -157,6 +157,10 @@ const char *guard_judge_link(const struct call *call, const struct init_zone *zo
 	/* Of a root in such a place, what lies in it is no other's. */
 	if (!common_has(host) && common_has_target(dir, text))
 		return NULL;
+	/* git opens HEAD in every directory while it looks for a repository, also at the end of a
+	 * link, and waits where that is a FIFO. "refs/..." it does not open. */
+	if (streq(path_name(path), "HEAD") && !starts_with(text, "refs/"))
+		return "link called HEAD, which git would open";
 	if (root < 0 || !slash || path_has_late_dots(text))
 		return what_outside;
 	way.root_fd = root;
