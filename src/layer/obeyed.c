@@ -75,9 +75,12 @@ static int look_inside(struct finder *finder, const char *path, const struct sta
 	return r == 0 && st && S_ISREG(st->st_mode) ? protect_named(finder, path, data) : r;
 }
 
-/* By the name alone: a workspace may have a million files. */
+/* By the name alone: a workspace may have a million files. Names of atoll's own, such as the stage
+ * of an apply, are refused to runs, but no program of the host obeys what lies there. */
 static bool is_candidate(const char *path, const void *data)
 {
+	if (starts_with(path_name(path), ".atoll-"))
+		return false;
 	return names_refuse(data, path, NAMES_WRITE) || names_is_container(path_name(path));
 }
 

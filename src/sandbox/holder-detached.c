@@ -323,7 +323,7 @@ void detached_start(struct holder *holder, struct holder_client *client, const c
 {
 	int none = -1;
 	struct start start = {.channel_fd = &none};
-	cleanup_free char *own = parse_start(data, size, fds, n, &start);
+	char *own = parse_start(data, size, fds, n, &start); /* NULL, or memory to be freed */
 	struct atoll_error error = {0};
 	struct detached_step *known = NULL;
 	int r = check_start(holder, &start.request, start.invocation, start.size, &error);
@@ -338,6 +338,7 @@ void detached_start(struct holder *holder, struct holder_client *client, const c
 		refuse(client->fd, r, &error);
 	if (!client->detached)
 		holder_free_client(holder, client);
+	free(own);
 }
 
 int detached_attach(struct holder *holder, struct holder_client *client, uint32_t number,
