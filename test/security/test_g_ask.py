@@ -45,8 +45,9 @@ def answer(terminal, word):
     before = len(re.findall(rb"atoll: (?:allowed|refused)\r\n", terminal.seen))
     for _ in range(5):
         terminal.send(word + "\r")
-        deadline = time.monotonic() + 2
-        while time.monotonic() < deadline and terminal.process.poll() is None:
+        deadline, has_ended = time.monotonic() + 2, False
+        while time.monotonic() < deadline and not has_ended:
+            has_ended = terminal.process.poll() is not None  # what it printed before is read below
             terminal.pump(0.02)
             if len(re.findall(rb"atoll: (?:allowed|refused)\r\n", terminal.seen)) > before:
                 return
