@@ -15,15 +15,23 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* A run that takes longer is worth waiting for the disk at its end. */
+/*
+ * The event log of a run
+ *
+ * run.c calls run_eventlog_begin() before the command starts, run_eventlog_check() in its loop and
+ * run_eventlog_end() last. While the log cannot be written, everything inside is stopped (SIGSTOP)
+ * and the wall limit stands still, for at most EVENTLOG_STUCK_NS.
+ */
+
+/* After a longer run the last head is flushed to the disk. */
 #define LONG_NS INT64_C(60000000000)
 
-/* How often it is tried again, at the end. */
+/* Pause between two attempts to write the end. */
 #define AGAIN_MS 500
 
 /* ---- the beginning ---- */
 
-/* In a layer the record of changes and the log have one id. */
+/* In mode `layer` the record and the event log have the same id. */
 static int open_log(struct run *run, struct atoll_error *err)
 {
 	char id[ATOLL_ID_SIZE] = "";
@@ -39,7 +47,7 @@ struct receipt_notes {
 	char input[72], image[72], commit[HASH_HEX_SIZE];
 };
 
-/* Somebody may be waiting: `doing` is for him. */
+/* `doing` is the text for the caller's progress line. */
 static int note_digest(const struct run *run, const char *doing,
 		       int (*digest)(const struct spec *spec, char ret[HASH_HEX_SIZE],
 				     struct atoll_error *err),
@@ -51,8 +59,7 @@ static int note_digest(const struct run *run, const char *doing,
 	return digest(run->spec, ret + strlen(ret), err);
 }
 
-/* What a receipt needs besides: reading the whole workspace is paid only where somebody wants it.
- */
+/* Digests for a receipt. They read the whole workspace, so only if a receipt is wanted. */
 static int note_for_receipt(struct run *run, struct eventlog_start *start,
 			    struct receipt_notes *notes, struct atoll_error *err)
 {
@@ -139,7 +146,7 @@ void run_eventlog_answer(void *data, const struct netctl_question *question,
 
 /* ---- the disk is full ---- */
 
-static void tell_stuck(const struct run *run, const char *why)
+static void report_stuck(const struct run *run, const char *why)
 {
 	if (run->options->stuck)
 		run->options->stuck(why, run->options->data);
@@ -158,19 +165,19 @@ static void begin_waiting(struct run *run)
 	snprintf(run->result->record_note, sizeof run->result->record_note,
 		 "everything stood still because the record could not be written: %s",
 		 problem->text);
-	tell_stuck(run, problem->text);
+	report_stuck(run, problem->text);
 	eventlog_stop(run->recorder, RUN_STEP, true, "disk full");
 }
 
-/* The time that it stood still is not the command's. */
+/* The wall limit does not count the time in which everything was stopped. */
 static void go_on(struct run *run)
 {
 	run->is_stuck = false;
 	if (run->deadline_ns != INT64_MAX)
 		run->deadline_ns += clock_monotonic_ns() - run->stuck_ns;
 	eventlog_stop(run->recorder, RUN_STEP, false, "disk full");
-	tell_stuck(run, NULL);
-	run_look_at_terminal(run);
+	report_stuck(run, NULL);
+	run_check_terminal(run);
 	run_order(run, INIT_SIGNAL_ALL, SIGCONT);
 }
 
@@ -200,7 +207,7 @@ void run_eventlog_check(struct run *run)
 		go_on(run);
 }
 
-void run_eventlog_held(struct run *run, const struct atoll_error *problem)
+void run_eventlog_pause(struct run *run, const struct atoll_error *problem)
 {
 	if (problem->text[0] && !run->is_stuck) {
 		run->is_stuck = true;
@@ -209,7 +216,7 @@ void run_eventlog_held(struct run *run, const struct atoll_error *problem)
 		snprintf(run->result->record_note, sizeof run->result->record_note,
 			 "everything stood still because the record could not be written: %s",
 			 problem->text);
-		tell_stuck(run, problem->text);
+		report_stuck(run, problem->text);
 	} else if (!problem->text[0] && run->is_stuck) {
 		go_on(run);
 	}
@@ -217,7 +224,7 @@ void run_eventlog_held(struct run *run, const struct atoll_error *problem)
 
 /* ---- the end ---- */
 
-/* Has somebody had enough? Without a descriptor for signals they do what they always do. */
+/* Wait a moment for a signal that asks to end. Without a signal descriptor signals act as usual. */
 static bool is_interrupted(struct run *run)
 {
 	struct pollfd signals = {.fd = run->options->signal_fd > 0 ? run->options->signal_fd : -1,
@@ -238,12 +245,12 @@ static void seal(struct run *run)
 	const bool took_long = run->result->wall_ns > LONG_NS;
 	const int64_t until_ns = clock_monotonic_ns() + EVENTLOG_STUCK_NS;
 	struct atoll_error problem = {0};
-	bool is_told = run->is_stuck;
+	bool is_reported = run->is_stuck;
 
 	while (eventlog_seal(run->recorder, true, took_long, &problem) < 0) {
 		snprintf(run->result->record_note, sizeof run->result->record_note,
 			 "the record is not complete: %s", problem.text);
-		/* A key or a store that is not as it should be does not become so by waiting. */
+		/* Waiting helps against a full disk, not against a bad key or store. */
 		if (problem.errnum != ENOSPC && problem.errnum != EDQUOT && problem.errnum != EIO)
 			return;
 		if (run->result->interrupted_by && run->is_stuck)
@@ -252,22 +259,22 @@ static void seal(struct run *run)
 			run->result->end = ATOLL_UNRECORDED;
 			return;
 		}
-		if (!is_told)
-			tell_stuck(run, problem.text);
-		is_told = true;
+		if (!is_reported)
+			report_stuck(run, problem.text);
+		is_reported = true;
 		if (is_interrupted(run))
 			return;
 	}
-	if (is_told)
+	if (is_reported)
 		snprintf(run->result->record_note, sizeof run->result->record_note,
 			 "everything stood still because the record could not be written");
-	if (is_told)
-		tell_stuck(run, NULL);
+	if (is_reported)
+		report_stuck(run, NULL);
 }
 
 void run_eventlog_end(struct run *run, int r, const struct atoll_error *err)
 {
-	struct eventlog_output_end said;
+	struct eventlog_output_end end;
 
 	if (!run->recorder)
 		return;
@@ -281,8 +288,8 @@ void run_eventlog_end(struct run *run, int r, const struct atoll_error *err)
 	if (run->output.failure)
 		snprintf(run->result->record_note, sizeof run->result->record_note,
 			 "output is not kept: %s", strerror(run->output.failure));
-	eventlog_output_finish(&run->output, &said);
-	eventlog_output_end(run->recorder, RUN_STEP, &said);
+	eventlog_output_finish(&run->output, &end);
+	eventlog_output_end(run->recorder, RUN_STEP, &end);
 	eventlog_direct_changes(run->recorder, RUN_STEP);
 	if (r < 0 && !run->is_started) {
 		run->result->end = ATOLL_NOT_STARTED;

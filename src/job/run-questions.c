@@ -26,7 +26,7 @@ int run_make_stop_fd(const struct run *run)
 	return fd;
 }
 
-/* A person who thinks does not stop the clock of the run. */
+/* The wall limit goes on while a person decides. */
 static int32_t time_left_ms(const struct run *run, const struct netctl_question *question)
 {
 	int64_t until_ns = question->until_ns, left_ns;
@@ -64,6 +64,6 @@ void run_ask(struct run *run)
 			.stop_fd = stop_fd,
 		},
 		run->options->data);
-	run_look_at_terminal(run);
+	run_check_terminal(run);
 	netctl_answer(&run->net, id, answer);
 }

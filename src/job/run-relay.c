@@ -244,7 +244,7 @@ static bool pass(struct relay *relay, int i)
 	return is_within;
 }
 
-void relay_rest(struct relay *relay)
+void relay_idle(struct relay *relay)
 {
 	for (int i = 0; i < RELAY_COUNT; i++) {
 		struct stream *stream = &relay->streams[i];

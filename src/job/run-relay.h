@@ -72,7 +72,7 @@ void relay_want(const struct relay *relay, struct pollfd *fds);
 /* Move what can be moved. False if the output limit has been reached. */
 bool relay_move(struct relay *relay, const struct pollfd *fds);
 /* Nothing has come for a while: room that nothing waits in is empty memory until then. */
-void relay_rest(struct relay *relay);
+void relay_idle(struct relay *relay);
 /* The command has ended: pass on what is left in the pipes. False if it was left undone because
  * `stop_fd` became readable; call it again to go on. */
 bool relay_drain(struct relay *relay, int64_t until_ns, int stop_fd);

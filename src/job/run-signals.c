@@ -8,7 +8,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* ---- asking the first process ---- */
+/*
+ * Signals and the terminal of the caller
+ *
+ * run.c calls run_read_signals() when the caller's signalfd is readable. SIGINT, SIGTERM, SIGHUP
+ * and SIGQUIT go to the command's process group, and a second one kills; SIGTSTP suspends
+ * everything; others are passed on to the command.
+ */
+
+/* ---- orders to pid 1 ---- */
 
 void run_order(struct run *run, enum init_order_type type, int number)
 {
@@ -19,7 +27,7 @@ void run_order(struct run *run, enum init_order_type type, int number)
 
 static void begin_grace(struct run *run)
 {
-	/* Also what is stopped has to hear it. */
+	/* A stopped process handles no other signal before SIGCONT. */
 	run_order(run, INIT_SIGNAL_ALL, SIGCONT);
 	if (run->kill_ns == INT64_MAX)
 		run->kill_ns = clock_monotonic_ns() +
@@ -47,7 +55,7 @@ void run_kill(struct run *run)
 
 static void ask_to_end(struct run *run, int number)
 {
-	/* What cannot be recorded is not begun any more, not even by who is asked to end. */
+	/* While the event log cannot be written everything inside is stopped: kill at once. */
 	if (run->is_stuck && !run->result->interrupted_by)
 		run->result->interrupted_by = number;
 	if (run->result->interrupted_by && (number == SIGINT || number == SIGTERM)) {
@@ -62,15 +70,16 @@ static void ask_to_end(struct run *run, int number)
 
 /* ---- the caller's signals and terminal ---- */
 
-void run_look_at_terminal(struct run *run)
+void run_check_terminal(struct run *run)
 {
 	const struct stream *input = &run->relay->streams[RELAY_IN];
 
-	/* Not before the caller's signals are passed on: one that ended us would leave it raw. */
+	/* Raw mode only once signals are passed on: a signal that ended the supervisor before would
+	 * leave the terminal raw. */
 	if (run->has_started && !run->is_stuck && !run->is_paused)
 		terminal_enter(&run->terminal);
-	/* Lines of a terminal end in CR LF, and only a raw one shows them as they are. And who
-	 * reads the first line of a command may send it a signal, which has to arrive there. */
+	/* Output waits until then, too: its lines end in CR LF, which needs raw mode, and a reader
+	 * of the first line may send a signal, which has to reach the command. */
 	run->relay->is_held = !run->has_started || run->is_stuck || run->is_paused;
 	run->relay->is_input_held =
 		input->from >= 0 && isatty(input->from) && !terminal_is_foreground(input->from);
@@ -90,14 +99,14 @@ void run_suspend(struct run *run, bool by_command)
 		run_order(run, INIT_SIGNAL_ALL, SIGSTOP);
 		terminal_leave(&run->terminal, relay_reports(run->relay));
 		run->options->suspend(by_command, run->options->data);
-		run_look_at_terminal(run);
+		run_check_terminal(run);
 		resize(run);
 	}
 	if (!run->is_paused)
 		run_order(run, INIT_SIGNAL_ALL, SIGCONT);
 }
 
-static void take_signal(struct run *run, int number)
+static void handle_signal(struct run *run, int number)
 {
 	switch (number) {
 	case SIGINT:
@@ -111,7 +120,7 @@ static void take_signal(struct run *run, int number)
 		break;
 	case SIGCONT:
 		run_watch_resume(run, "SIGCONT");
-		run_look_at_terminal(run);
+		run_check_terminal(run);
 		resize(run);
 		break;
 	case SIGWINCH:
@@ -122,12 +131,12 @@ static void take_signal(struct run *run, int number)
 	}
 }
 
-void run_take_signals(struct run *run)
+void run_read_signals(struct run *run)
 {
 	struct signalfd_siginfo info;
 	struct pollfd more = {.fd = run->options->signal_fd, .events = POLLIN};
 
-	/* It may be a blocking one. */
+	/* The caller's descriptor may be blocking. */
 	while (poll(&more, 1, 0) > 0 && read(more.fd, &info, sizeof info) == sizeof info)
-		take_signal(run, (int)info.ssi_signo);
+		handle_signal(run, (int)info.ssi_signo);
 }

@@ -10,18 +10,18 @@
 #include <stdio.h>
 
 /*
- * What follows from what rules and monitor say
+ * What the supervisor does after a verdict of an event rule or the monitor
  *
- *   flag   a line in the record, and one at the end
- *   ask    everything inside stands still while a person is asked; nobody to ask: it is ended
- *   pause  the same; nobody to ask: it stands still until SIGCONT, or `hold` has passed
- *   kill   it is ended
+ *   flag   a line in the event log, and one in the summary
+ *   ask    stop everything inside and ask the person; without a person, end the run
+ *   pause  the same; without a person, wait for SIGCONT or until `hold` has passed
+ *   kill   end the run
  *
- * The time that it stands still is not the command's.
+ * The wall limit does not count the time in which everything is stopped.
  */
 
-/* Who watches sees the record: without one nobody would. Rules that only flag are the default, and
- * go without saying. */
+/* Rules, readers and monitor get lines of the event log: refuse them with `record: off`. Rules that
+ * only flag are the default and are no error. */
 int run_watch_refuse(const struct run *run, struct atoll_error *err)
 {
 	const struct spec_watch *watch = &run->spec->watch;
@@ -53,10 +53,10 @@ int run_watch_begin(struct run *run, struct atoll_error *err)
 			     &run->watch, err);
 }
 
-static void stop_for_good(struct run *run, const char *by)
+static void end_by_verdict(struct run *run, const char *by)
 {
 	run->result->end = ATOLL_STOPPED;
-	/* It may be what stands there already. */
+	/* `by` may be that very array. */
 	if (by != run->result->stopped_by)
 		snprintf(run->result->stopped_by, sizeof run->result->stopped_by, "%s", by);
 	run->is_paused = false;
@@ -83,7 +83,7 @@ static void go_on(struct run *run, const char *answer)
 			  "once");
 	eventlog_stop(run->recorder, RUN_STEP, false, "monitor");
 	run->result->stopped_by[0] = '\0';
-	run_look_at_terminal(run);
+	run_check_terminal(run);
 	run_order(run, INIT_SIGNAL_ALL, SIGCONT);
 }
 
@@ -96,7 +96,7 @@ void run_watch_resume(struct run *run, const char *who)
 		run->options->paused(NULL, 0, run->options->data);
 }
 
-static enum atoll_answer_type ask(struct run *run, const struct watch_verdict *said)
+static enum atoll_answer_type ask(struct run *run, const struct watch_verdict *verdict)
 {
 	cleanup_fd int stop_fd = -1;
 	char why[300];
@@ -104,7 +104,7 @@ static enum atoll_answer_type ask(struct run *run, const struct watch_verdict *s
 	if (!run->options->ask)
 		return ATOLL_ASK_NOBODY;
 	stop_fd = run_make_stop_fd(run);
-	snprintf(why, sizeof why, "%s: %s", said->by, said->why);
+	snprintf(why, sizeof why, "%s: %s", verdict->by, verdict->why);
 	return run->options->ask(
 		&(struct atoll_question){
 			.why = why,
@@ -119,43 +119,44 @@ static enum atoll_answer_type ask(struct run *run, const struct watch_verdict *s
 		run->options->data);
 }
 
-static void stand_still(struct run *run, const struct watch_verdict *said)
+static void pause_and_ask(struct run *run, const struct watch_verdict *verdict)
 {
 	enum atoll_answer_type answer;
 
 	pause_all(run);
-	snprintf(run->result->stopped_by, sizeof run->result->stopped_by, "%s", said->by);
-	answer = ask(run, said);
+	snprintf(run->result->stopped_by, sizeof run->result->stopped_by, "%s", verdict->by);
+	answer = ask(run, verdict);
 	if (answer == ATOLL_ASK_NO) {
-		eventlog_approval(run->recorder, RUN_STEP, "monitor", said->by, "no", "once");
-		stop_for_good(run, said->by);
+		eventlog_approval(run->recorder, RUN_STEP, "monitor", verdict->by, "no", "once");
+		end_by_verdict(run, verdict->by);
 	} else if (answer != ATOLL_ASK_NOBODY && answer != ATOLL_ASK_LATER) {
 		go_on(run, "yes");
-	} else if (said->verdict == RULE_ASK) {
-		eventlog_approval(run->recorder, RUN_STEP, "monitor", said->by, "none", "once");
-		stop_for_good(run, said->by);
+	} else if (verdict->verdict == RULE_ASK) {
+		eventlog_approval(run->recorder, RUN_STEP, "monitor", verdict->by, "none", "once");
+		end_by_verdict(run, verdict->by);
 	} else if (run->options->paused) {
-		run->options->paused(said->why, run->spec->watch.hold_ms, run->options->data);
+		run->options->paused(verdict->why, run->spec->watch.hold_ms, run->options->data);
 	}
 }
 
 void run_watch_check(struct run *run)
 {
-	struct watch_verdict said;
+	struct watch_verdict verdict;
 
 	if (!run->watch)
 		return;
 	if (run->is_paused && !run->has_ended && clock_monotonic_ns() >= run->pause_until_ns) {
 		eventlog_approval(run->recorder, RUN_STEP, "monitor", run->result->stopped_by,
 				  "none", "once");
-		stop_for_good(run, run->result->stopped_by);
+		end_by_verdict(run, run->result->stopped_by);
 	}
-	if (!watching_settle(run->watch, &said) || run->has_ended || said.verdict <= RULE_FLAG)
+	if (!watching_settle(run->watch, &verdict) || run->has_ended ||
+	    verdict.verdict <= RULE_FLAG)
 		return;
-	if (said.verdict == RULE_KILL)
-		stop_for_good(run, said.by);
+	if (verdict.verdict == RULE_KILL)
+		end_by_verdict(run, verdict.by);
 	else if (!run->is_paused && run->has_started)
-		stand_still(run, &said);
+		pause_and_ask(run, &verdict);
 }
 
 int64_t run_watch_deadline_ns(const struct run *run)
@@ -165,14 +166,14 @@ int64_t run_watch_deadline_ns(const struct run *run)
 
 void run_watch_end(struct run *run)
 {
-	struct watch_verdict said;
+	struct watch_verdict verdict;
 
-	/* Programs whose file is still being read are told of by then. */
+	/* Executions that wait for a hash become lines first. */
 	if (run->watch)
 		eventlog_wait_for_hashes(run->recorder);
-	watching_settle(run->watch, &said);
+	watching_settle(run->watch, &verdict);
 	watching_finish(run->watch);
-	watching_settle(run->watch, &said);
+	watching_settle(run->watch, &verdict);
 }
 
 void run_watch_close(struct run *run)

@@ -18,25 +18,32 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* How long a reader of ours may take to read the rest after the command has ended. */
+/*
+ * One run: prepare, start, supervise, report
+ *
+ * atoll_job_run() is the public entry. Order: job_finish() makes the contract; run_start() reads
+ * secrets and starts the network control; run_on() prepares a sandbox with one back end; run_cell()
+ * starts the command, supervise() is the loop until its end, finish() ends everything inside; then
+ * layer, network and event log are closed. sandbox/exec.c uses run_cell() for a step.
+ */
+
+/* How long a reader of the output may take for its last bytes after the command has ended. */
 #define DRAIN_NS (10 * 1000000000LL)
 
-/* How often to look whether a terminal in whose background we are has come to us. */
+/* How often a supervisor in the background of a terminal checks whether it is in the foreground. */
 #define FOREGROUND_MS 250
 
-/* How often the back end's counters are read: so long may a run go on after the kernel has killed
- * one of its processes for want of memory. */
+/* How often the back end's counters are read. A run may go on for so long after the kernel has
+ * killed one of its processes because memory ran out. */
 #define COUNT_MS 500
 
-static void take_denial(struct run *run, const struct atoll_denial *denial)
+static void add_denial(struct run *run, const struct atoll_denial *denial)
 {
 	struct atoll_result *result = run->result;
-	uint32_t kept =
-		result->n_denials < ATOLL_DENIALS_MAX ? result->n_denials : ATOLL_DENIALS_MAX;
-	struct atoll_denial *last = kept ? &result->denials[kept - 1] : NULL;
+	uint32_t n = result->n_denials < ATOLL_DENIALS_MAX ? result->n_denials : ATOLL_DENIALS_MAX;
+	struct atoll_denial *last = n ? &result->denials[n - 1] : NULL;
 
-	/* A program that insists is one line with a count; and one that insisted for a while is
-	 * told of again, when others have come in between. */
+	/* Equal denials are one entry with a count. */
 	while (last && !(streq(last->path, denial->path) && streq(last->action, denial->action) &&
 			 streq(last->rule, denial->rule)))
 		last = last > result->denials ? last - 1 : NULL;
@@ -44,8 +51,8 @@ static void take_denial(struct run *run, const struct atoll_denial *denial)
 		last->count += denial->count;
 		return;
 	}
-	if (kept < ATOLL_DENIALS_MAX)
-		result->denials[kept] = *denial;
+	if (n < ATOLL_DENIALS_MAX)
+		result->denials[n] = *denial;
 	result->n_denials++;
 }
 
@@ -59,21 +66,21 @@ void run_end_by_limit(struct run *run, enum atoll_end end, const char *limit, ui
 	run->has_ended = run->is_done = true;
 }
 
-/* ---- what the first process says ---- */
+/* ---- messages of pid 1 ---- */
 
-static void take_notice(void *data, const struct parsed_notice *told)
+static void handle_notice(void *data, const struct parsed_notice *parsed)
 {
 	struct atoll_denial denial;
 	struct run *run = data;
 
-	eventlog_notice(run->recorder, told);
-	if (told->notice->type != NOTICE_DENIAL)
+	eventlog_notice(run->recorder, parsed);
+	if (parsed->notice->type != NOTICE_DENIAL)
 		return;
-	notices_fill_denial(told, &denial);
-	take_denial(run, &denial);
+	notices_fill_denial(parsed, &denial);
+	add_denial(run, &denial);
 }
 
-/* What was cut off is told, also if the command ended by itself meanwhile. */
+/* Output was cut off: the result says so, even if the command has ended by itself meanwhile. */
 static void end_by_output(struct run *run)
 {
 	const enum atoll_end end = run->result->end;
@@ -83,20 +90,20 @@ static void end_by_output(struct run *run)
 				 run->relay->output_bytes);
 }
 
-/* The kernel's way of saying that one file has reached the limit for all. */
+/* SIGXFSZ: one file has reached RLIMIT_FSIZE, which is the disk limit of the run. */
 static bool is_killed_by_file_size(const struct run *run, int wait_status)
 {
 	return WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGXFSZ &&
 	       run->spec->limits[SPEC_DISK].value != SPEC_UNLIMITED;
 }
 
-static void take_message(struct run *run, const struct init_message *message)
+static void handle_message(struct run *run, const struct init_message *message)
 {
 	struct atoll_result *result = run->result;
 
-	/* The first end is the one that counts; later ones follow from it. */
+	/* The first end counts; later ones follow from it. */
 	if (message->type == INIT_HELD) {
-		run_eventlog_held(run, &message->error);
+		run_eventlog_pause(run, &message->error);
 		return;
 	}
 	if (run->has_ended && message->type != INIT_DENIAL) {
@@ -108,7 +115,7 @@ static void take_message(struct run *run, const struct init_message *message)
 		run->has_started = true;
 		if (run->options->started)
 			run->options->started(run->handle.pid, run->options->data);
-		run_look_at_terminal(run);
+		run_check_terminal(run);
 		break;
 	case INIT_FAILED:
 		run->failure = message->error;
@@ -147,7 +154,7 @@ static void take_message(struct run *run, const struct init_message *message)
 			 (int)sizeof message->limit_note - 1, message->limit_note);
 		break;
 	case INIT_DENIAL:
-		take_denial(run, &message->denial);
+		add_denial(run, &message->denial);
 		eventlog_denial(run->recorder, RUN_STEP, &message->denial);
 		break;
 	default:
@@ -155,8 +162,9 @@ static void take_message(struct run *run, const struct init_message *message)
 	}
 }
 
-/* Only these messages may bring descriptors; others are closed. */
-static void take_fds(struct run *run, const struct init_message *message, const int *fds, size_t n)
+/* Use the descriptors of the two messages that have some; close all others. */
+static void handle_fds(struct run *run, const struct init_message *message, const int *fds,
+		       size_t n)
 {
 	if (message->type == INIT_LISTENER && n == 1 && run->backend->keep_listener) {
 		run->backend->keep_listener(run->cell, fds[0]);
@@ -168,8 +176,8 @@ static void take_fds(struct run *run, const struct init_message *message, const 
 		close(fds[i]);
 }
 
-/* Everything that has been said; false once the other side is gone. */
-static bool take_messages(struct run *run)
+/* Handle all messages of pid 1; false once its end is closed. */
+static bool read_messages(struct run *run)
 {
 	struct init_message message;
 	ssize_t got;
@@ -181,15 +189,15 @@ static bool take_messages(struct run *run)
 		got = fd_receive(run->handle.control_fd, &message, sizeof message, MSG_DONTWAIT,
 				 fds, &n);
 		if (got > 0)
-			take_fds(run, &message, fds, n);
+			handle_fds(run, &message, fds, n);
 		if (got == sizeof message)
-			take_message(run, &message);
+			handle_message(run, &message);
 	} while (got > 0);
 	return got == -EAGAIN;
 }
 
-/* For the network: who it was, and sockets for connections to published ports. */
-static int32_t whose(void *data, uint16_t local_port, char ret_program[16])
+/* For netctl: the process that connected from a port. */
+static int32_t find_process(void *data, uint16_t local_port, char ret_program[16])
 {
 	const struct run *run = data;
 
@@ -198,10 +206,11 @@ static int32_t whose(void *data, uint16_t local_port, char ret_program[16])
 		       : 0;
 }
 
+/* For netctl: sockets of the sandbox, for connections to published ports. */
 static void order_sockets(void *data, uint32_t count)
 {
 	const struct run *run = data;
-	/* These reach a server that listens on IPv4, too. */
+	/* An IPv6 socket also reaches a server that listens on IPv4. */
 	const struct init_order order = {.type = INIT_MAKE_SOCKETS,
 					 .family = AF_INET6,
 					 .count = count < INIT_SOCKETS_MAX ? count
@@ -210,7 +219,7 @@ static void order_sockets(void *data, uint32_t count)
 	send(run->handle.control_fd, &order, sizeof order, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Is there something that only the back end's counters tell? */
+/* Does a limit need the back end's counters? */
 static bool is_counted(const struct run *run)
 {
 	return run->spec->limits[SPEC_MEMORY].value != SPEC_UNLIMITED ||
@@ -247,8 +256,8 @@ static int wait_ms(const struct run *run)
 	return left > most * 1000000 ? (int)most : (int)((left + 999999) / 1000000);
 }
 
-/* cgroup v1 kills the largest process and lets the others go on; the limit is one for all. And v2
- * counts CPU time that the first process never sees. */
+/* The memory limit of cgroup v1 kills the largest process and lets the others go on, while the
+ * limit is for all. cgroup v2 counts CPU time that pid 1 does not see. */
 static void check_counters(struct run *run)
 {
 	const struct spec_limit *limits = run->spec->limits;
@@ -267,13 +276,13 @@ static void check_counters(struct run *run)
 				 usage.cpu_ms);
 }
 
-static void look_whether_to_rest(struct run *run, bool is_at_work)
+static void free_idle_memory(struct run *run, bool is_at_work)
 {
 	if (!rest_is_due(&run->rest, clock_monotonic_ns(), is_at_work))
 		return;
 	eventlog_idle(run->recorder);
 	notices_idle(&run->notices);
-	relay_rest(run->relay);
+	relay_idle(run->relay);
 	program_trim_own();
 }
 
@@ -282,8 +291,8 @@ static void supervise(struct run *run)
 	bool has_control = true, has_notices = run->notices.fd >= 0;
 	int n;
 
-	run_look_at_terminal(run);
-	look_whether_to_rest(run, true);
+	run_check_terminal(run);
+	free_idle_memory(run, true);
 	while (!run->is_done) {
 		struct pollfd fds[4 + 2 * RELAY_COUNT + NETCTL_WATCHED + EVENTLOG_WATCHED] = {
 			{.fd = run->handle.pid_fd, .events = POLLIN},
@@ -297,7 +306,7 @@ static void supervise(struct run *run)
 		};
 
 		if (run->relay->is_input_held)
-			run_look_at_terminal(run);
+			run_check_terminal(run);
 		relay_want(run->relay, fds + 4);
 		netctl_want(&run->net, fds + 4 + 2 * RELAY_COUNT);
 		eventlog_want(run->recorder, fds + 4 + 2 * RELAY_COUNT + NETCTL_WATCHED);
@@ -306,11 +315,11 @@ static void supervise(struct run *run)
 			return;
 		if (n == 0)
 			run_layer_idle(run);
-		look_whether_to_rest(run, n > 0);
+		free_idle_memory(run, n > 0);
 		if (fds[1].fd >= 0 && fds[1].revents)
-			has_control = take_messages(run);
+			has_control = read_messages(run);
 		if (fds[2].fd >= 0 && fds[2].revents)
-			run_take_signals(run);
+			run_read_signals(run);
 		if (fds[3].fd >= 0 && fds[3].revents)
 			has_notices = notices_read(&run->notices);
 		if (!relay_move(run->relay, fds + 4))
@@ -328,7 +337,7 @@ static void supervise(struct run *run)
 		if (!run->has_ended)
 			check_counters(run);
 		if (fds[0].revents) {
-			take_messages(run);
+			read_messages(run);
 			return;
 		}
 	}
@@ -347,7 +356,7 @@ static void fill_usage(struct run *run, const struct cell_usage *usage)
 		[ATOLL_WALL] = result->wall_ns / 1000000,
 		[ATOLL_CPU] = result->cpu_ns / 1000000,
 		[ATOLL_MEMORY] = result->peak_memory,
-		/* One there was, also if nobody looked in time. */
+		/* At least the command, also if it ended before the first count. */
 		[ATOLL_PROCESSES] = usage->processes_peak ? usage->processes_peak : 1,
 		[ATOLL_DISK] = usage->written,
 		[ATOLL_FILES] = usage->files,
@@ -358,7 +367,7 @@ static void fill_usage(struct run *run, const struct cell_usage *usage)
 		result->usage[i] = (struct atoll_usage){used[i], run->spec->limits[ids[i]].value};
 }
 
-/* The rest of the output, as long as nobody is in a hurry. */
+/* Copy the remaining output, until a signal asks to end or DRAIN_NS has passed. */
 static void drain(struct run *run)
 {
 	int64_t until_ns = clock_monotonic_ns() + DRAIN_NS;
@@ -381,14 +390,14 @@ static void drain(struct run *run)
 	terminal_leave(&run->terminal, drops_input);
 }
 
-/* Until the first process has ended, and with it everything inside. */
+/* Wait for the end of pid 1, and with it of everything inside. */
 static void wait_end(struct run *run)
 {
 	struct rusage usage = {0};
 
 	if (run->handle.pid_fd < 0)
 		return;
-	/* A caller that ignores SIGCHLD has it reaped for it; then there is only no usage. */
+	/* If the caller ignores SIGCHLD the kernel reaps pid 1: then there is no usage. */
 	while (syscall(SYS_waitid, P_PIDFD, run->handle.pid_fd, NULL, WEXITED, &usage) < 0 &&
 	       errno == EINTR)
 		;
@@ -400,8 +409,8 @@ static void wait_end(struct run *run)
 	run->peak_kib = (uint64_t)usage.ru_maxrss;
 }
 
-/* The end of everything inside. Where nobody but the first process is left, it ends while the
- * record does, and wait_end() comes later. */
+/* End everything inside. If only pid 1 is left, it ends while the event log is closed: end_early()
+ * calls wait_end() then. */
 static void finish(struct run *run)
 {
 	struct atoll_result *result = run->result;
@@ -412,7 +421,7 @@ static void finish(struct run *run)
 		eventlog_prepare_seal(run->recorder); /* while the kernel takes everything apart */
 		wait_end(run);
 	}
-	take_messages(run);
+	read_messages(run);
 	notices_finish(&run->notices);
 	result->wall_ns = (uint64_t)(clock_monotonic_ns() - run->start_ns);
 	result->cpu_ns = run->cpu_us * 1000;
@@ -434,14 +443,14 @@ static void finish(struct run *run)
 		close(run->handle.notice_fd);
 }
 
-static void tell_progress(const struct run *run, const char *what)
+static void report_progress(const struct run *run, const char *what)
 {
 	if (run->options->progress)
 		run->options->progress(what, run->options->data);
 }
 
-/* Input and output go together. Errors go there, too, unless they were sent elsewhere. Where there
- * is none to be had, a command that only might have had one gets pipes. */
+/* Standard input and output are both a terminal or both pipes; standard error is the same terminal
+ * if the caller's is one. With ATOLL_TTY_AUTO a back end without terminals uses pipes. */
 int run_choose_terminal(struct run *run, struct atoll_error *err)
 {
 	const struct atoll_run_options *options = run->options;
@@ -461,9 +470,9 @@ int run_choose_terminal(struct run *run, struct atoll_error *err)
 	return 0;
 }
 
-/* The master of the command's terminal comes as the first message; what it looks like has to be
- * settled before the command sees it. */
-static int take_terminal(struct run *run, struct atoll_error *err)
+/* The first message brings the master of the command's terminal. Size and modes are set before the
+ * command starts. */
+static int receive_terminal(struct run *run, struct atoll_error *err)
 {
 	struct init_message message = {0};
 	cleanup_fd int master = -1;
@@ -485,8 +494,9 @@ static int take_terminal(struct run *run, struct atoll_error *err)
 	return r;
 }
 
-/* No work is done that is not recorded: the command waits for this, the walls need not. */
-static int record_meanwhile(void *data, struct atoll_error *err)
+/* The back end calls this while pid 1 builds the sandbox: the command does not start before the
+ * event log has begun. */
+static int begin_eventlog(void *data, struct atoll_error *err)
 {
 	return run_eventlog_begin(data, err);
 }
@@ -507,14 +517,14 @@ static int start(struct run *run, struct atoll_error *err)
 	run->counted_ns = (uint64_t)run->start_ns;
 	run->deadline_ns =
 		wall_ms == SPEC_UNLIMITED ? INT64_MAX : run->start_ns + (int64_t)wall_ms * 1000000;
-	tell_progress(run, "building the sandbox");
+	report_progress(run, "building the sandbox");
 	if (r == 0)
 		r = run->backend->start(run->cell, child, &run->handle, err);
 	if (r == 0)
 		run_layer_started(run);
 	else
 		run->handle.layer_fd = run->handle.storage_fd = run->handle.notice_fd = -1;
-	notices_init(&run->notices, &run->handle, take_notice, run);
+	notices_init(&run->notices, &run->handle, handle_notice, run);
 	run->notices.spec = run->spec;
 	for (int i = 0; i < 3; i++) {
 		if (child[i] >= 0)
@@ -524,7 +534,7 @@ static int start(struct run *run, struct atoll_error *err)
 		netctl_attach(&run->net, run->handle.listener_fd, run->handle.dns_fd);
 	if (r == 0 && run->relay->has_terminal) {
 		terminal_init(&run->terminal, caller);
-		r = take_terminal(run, err);
+		r = receive_terminal(run, err);
 		if (r < 0)
 			finish(run);
 	}
@@ -548,7 +558,7 @@ int run_cell(struct run *run, struct atoll_error *err)
 		return run->failure.errnum ? -run->failure.errnum : -EIO;
 	}
 	if (run->result->end == ATOLL_NOT_STARTED)
-		*err = run->failure; /* why, for whoever wants to tell */
+		*err = run->failure; /* the reason, for the caller's message */
 	if (!run->has_ended)
 		return error_set(
 			err, ATOLL_FAULT_HOST, 0,
@@ -556,9 +566,9 @@ int run_cell(struct run *run, struct atoll_error *err)
 	return 0;
 }
 
-/* A reader that goes away must not end the supervisor; and it is not ours to ignore a signal for a
- * whole program. */
-void run_hold_sigpipe(sigset_t *ret_old)
+/* A closed pipe must not end the supervisor by SIGPIPE. The signal is blocked in this thread, not
+ * ignored for the whole program, which may be somebody else's. */
+void run_block_sigpipe(sigset_t *ret_old)
 {
 	sigset_t pipe_only;
 
@@ -567,7 +577,7 @@ void run_hold_sigpipe(sigset_t *ret_old)
 	pthread_sigmask(SIG_BLOCK, &pipe_only, ret_old);
 }
 
-void run_release_sigpipe(const sigset_t *old)
+void run_restore_sigpipe(const sigset_t *old)
 {
 	const struct timespec now = {0};
 	sigset_t pipe_only;
@@ -585,7 +595,7 @@ static int prepare(struct run *run, char ***ret_env, struct atoll_error *err)
 	int r;
 
 	if (run->net.state != NETCTL_OFF)
-		tell_progress(run, "starting the network");
+		report_progress(run, "starting the network");
 	r = netctl_open(&run->net, run->backend == isolate_backends[0], err);
 	if (r < 0) {
 		run->has_net_failed = true;
@@ -601,14 +611,13 @@ static int prepare(struct run *run, char ***ret_env, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	run->env = *ret_env;
-	run->net.extra.meanwhile = record_meanwhile;
+	run->net.extra.meanwhile = begin_eventlog;
 	run->net.extra.meanwhile_data = run;
-	tell_progress(run, "looking at the granted places");
+	report_progress(run, "looking at the granted places");
 	return run->backend->prepare(run->spec, *ret_env, &run->net.extra, NULL, &run->cell, err);
 }
 
-/* Where only the first process is left, what there is to write down is written while the kernel
- * takes its namespaces apart. */
+/* If only pid 1 is left, the event log is written while the kernel removes its namespaces. */
 static void end_early(struct run *run, int r, const struct atoll_error *err)
 {
 	if (!run->is_started || !run->is_alone)
@@ -638,9 +647,9 @@ static int run_on(struct run *run, const struct backend *backend, struct atoll_e
 	return r;
 }
 
-/* Namespaces first, without asking: the answer would cost more than the try. Only where the host
- * grants none is there another way. Where the network has to be there before the sandbox, it has to
- * be known which. */
+/* Try namespaces without a probe, which would cost more than the try. If the host grants none, use
+ * the other back end. If egress has to start before the sandbox, probe first: egress depends on it.
+ */
 static int run_somewhere(struct run *run, struct atoll_error *err)
 {
 	const struct backend *first = isolate_backends[0], *other;
@@ -658,19 +667,20 @@ static int run_somewhere(struct run *run, struct atoll_error *err)
 	return run_on(run, other, err);
 }
 
-static int run_finished(struct atoll_job *job, struct run *run, struct atoll_error *err)
+static int run_start(struct atoll_job *job, struct run *run, struct atoll_error *err)
 {
 	sigset_t old;
 	int r;
 
-	/* The denials are large and come last: those that there are will be filled in. */
+	/* The array of denials is large and last in the struct: its used entries are filled in
+	 * later. */
 	memset(run->result, 0, offsetof(struct atoll_result, denials));
 	run->spec = job->spec;
 	run->recipe = &job->recipe;
 	run->relay = malloc(sizeof *run->relay);
-	run_hold_sigpipe(&old);
+	run_block_sigpipe(&old);
 	r = netctl_init(&run->net, run->spec, run->options, run->result, err);
-	run->net.find_process = whose;
+	run->net.find_process = find_process;
 	run->net.order_sockets = order_sockets;
 	run->net.connected = run_eventlog_connection;
 	run->net.answered = run_eventlog_answer;
@@ -680,7 +690,7 @@ static int run_finished(struct atoll_job *job, struct run *run, struct atoll_err
 	run_layer_close(run);
 	netctl_done(&run->net);
 	run_eventlog_end(run, r, err);
-	run_release_sigpipe(&old);
+	run_restore_sigpipe(&old);
 	free(run->relay);
 	return r;
 }
@@ -692,13 +702,13 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	struct run run = {.options = options ? options : &own,
 			  .result = ret,
 			  .handle = {.layer_fd = -1, .storage_fd = -1, .notice_fd = -1}};
-	struct atoll_error unheard;
+	struct atoll_error unused;
 	int r;
 
-	err = err ? err : &unheard;
+	err = err ? err : &unused;
 	*err = (struct atoll_error){0};
-	/* Links in grants are looked at, and a file system may not answer. */
-	tell_progress(&run, "looking at the granted places");
+	/* The next step resolves links in grants, and a file system may not answer. */
+	report_progress(&run, "looking at the granted places");
 	r = job_finish(job, err);
 	if (r == 0 && run.options->for_receipt && job->spec->record == SPEC_RECORD_OFF)
 		r = error_set(err, ATOLL_FAULT_REQUEST, 0,
@@ -707,8 +717,8 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	if (r == 0)
 		r = layer_places_note(job->spec, err);
 	if (r == 0)
-		r = run_finished(job, &run, err);
-	/* The reason that the kernel gives does not say that it is our own filter. */
+		r = run_start(job, &run, err);
+	/* The kernel's error does not show that the outer sandbox's filter caused it. */
 	if (r < 0 && err->fault == ATOLL_FAULT_HOST && getenv("ATOLL_SANDBOX"))
 		return error_context(err, r, "there is no sandbox inside an atoll sandbox");
 	return r;

@@ -304,14 +304,14 @@ static int run_step(struct run *run, struct attached_step *step, struct atoll_er
 		memcpy(run->result->run, step->record->info.id, sizeof run->result->run);
 	eventlog_output_init(&run->output, run->spec, run->result->run, run->is_terminal[1]);
 	run->cell = (struct cell *)(void *)step;
-	run_hold_sigpipe(&old);
+	run_block_sigpipe(&old);
 	r = run_cell(run, err);
 	relay_close(run->relay);
 	if (r == 0 && run->spec->record != SPEC_RECORD_OFF)
 		report(run, step);
 	if (r == 0)
 		r = copy_result(step, run->result, err);
-	run_release_sigpipe(&old);
+	run_restore_sigpipe(&old);
 	return r;
 }
 
