@@ -18,6 +18,7 @@
  * One run, for the files that supervise it
  *
  *   run.c            prepare, start, the loop, report
+ *   run-messages.c   messages and notices of pid 1
  *   run-signals.c    the caller's signals and terminal, orders to end
  *   run-questions.c  questions to the caller about the network
  *   run-eventlog.c   the event log of the run
