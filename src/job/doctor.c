@@ -52,7 +52,7 @@ static void ask_program(char *path, const char *option, char *ret, size_t size)
 		;
 }
 
-/* Only the program that makes the set-up knows what belongs to it. */
+/* Ask atoll-setup, which alone has the list of changes. */
 static void look_at_setup(struct backend_report *report)
 {
 	struct backend_finding *finding;
@@ -72,7 +72,7 @@ static void look_at_setup(struct backend_report *report)
 		snprintf(finding->result, sizeof finding->result, "%s", answer);
 }
 
-/* Take one, if the file is there; nothing is made for a look. */
+/* Lock a slot, if the file exists; doctor creates nothing. */
 static void look_at_ids(struct backend_report *report)
 {
 	struct backend_finding *finding;

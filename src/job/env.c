@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 /*
- * What arrives is on a list; everything else stays outside. Not on it are on purpose: LD_ and other
- * variables that load code, tokens, sockets (SSH_AUTH_SOCK, DBUS_SESSION_BUS_ADDRESS, DISPLAY) and
- * git's, which would point it elsewhere.
+ * The variables that a command gets from the caller. All others are left out, on purpose: LD_ and
+ * other variables that load code, tokens, sockets (SSH_AUTH_SOCK, DBUS_SESSION_BUS_ADDRESS,
+ * DISPLAY) and those of git, which name other repositories.
  */
 static const char *const passed[] = {
 	"TERM",	       "COLORTERM",  "NO_COLOR", "FORCE_COLOR", "LANG",	    "LANGUAGE",
@@ -26,7 +26,7 @@ static const char *const passed[] = {
 
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
-/* As a login has it; the same for everybody, so that what root installs is found. */
+/* PATH of a login, with sbin, so that programs that root installs are found. */
 #define USERS_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 struct env {
@@ -72,7 +72,7 @@ static void set(struct env *env, const char *name, const char *value)
 	grown[env->n] = NULL;
 }
 
-/* The caller's PATH, as far as it leads somewhere inside. */
+/* The directories of the caller's PATH that exist inside. */
 static void set_path(struct env *env, const struct spec *spec)
 {
 	cleanup_buf struct buf path = BUF_INIT(1 << 16);
@@ -84,7 +84,7 @@ static void set_path(struct env *env, const struct spec *spec)
 
 		end = strchrnul(at, ':');
 		if (at[0] != '/' || (size_t)(end - at) >= sizeof dir)
-			continue; /* relative: would follow whoever changes directory */
+			continue; /* a relative one depends on the current directory */
 		snprintf(dir, sizeof dir, "%.*s", (int)(end - at), at);
 		rule = spec_rule_for(spec, dir);
 		if (!rule || rule->access == SPEC_HIDE || !str_is_printable(dir))
@@ -94,7 +94,7 @@ static void set_path(struct env *env, const struct spec *spec)
 	set(env, "PATH", path.used ? path.data : DEFAULT_PATH);
 }
 
-/* Who a contract names is at home inside, whoever started it. */
+/* Home, name and shell of the user that the contract names, or of the caller. */
 static void set_user(struct env *env, const struct spec *spec, size_t number)
 {
 	const struct spec_user *user =
@@ -118,8 +118,8 @@ static void set_user(struct env *env, const struct spec *spec, size_t number)
 	}
 }
 
-/* A terminal has a kind, which programs look up in a database of files by this name, and its size
- * may change: a fixed one in the environment would win over the true one. */
+/* TERM names an entry of the terminfo database. LINES and COLUMNS are not passed on: they would win
+ * over the terminal's real size. */
 static void set_terminal(struct env *env)
 {
 	const char *term = getenv("TERM");
@@ -131,10 +131,11 @@ static void set_terminal(struct env *env)
 }
 
 /*
- * Everything that speaks TCP reaches egress without these; they are for programs that look for a
- * proxy first, and without namespaces they are the only way. ALL_PROXY names the same HTTP proxy
- * and not SOCKS, which the port speaks as well: Python's httpx, and so the clients of several model
- * providers, refuses to start at a scheme for which it lacks a package.
+ * With namespaces every TCP connection reaches egress without these variables; they are for
+ * programs that look for a proxy first. Without namespaces they are the only route to egress.
+ * ALL_PROXY names the HTTP proxy and not SOCKS, which the port speaks as well: Python's httpx,
+ * which the clients of several model providers use, does not start with a scheme for which it lacks
+ * a package.
  */
 static void set_proxy(struct env *env, const struct spec *spec, const struct env_extra *extra)
 {
@@ -143,7 +144,7 @@ static void set_proxy(struct env *env, const struct spec *spec, const struct env
 	bool has_token = extra->token && extra->token[0];
 	char url[128];
 
-	/* With published ports alone there is nobody to talk to. */
+	/* With published ports alone there is no proxy. */
 	if (!spec->network.has_proxy_variables || spec->network.mode == NETWORK_OFF ||
 	    (spec->network.mode == NETWORK_RULES && spec->network.n_allow == 0 &&
 	     !spec->network.asks && spec->network.n_secrets == 0))
@@ -155,14 +156,16 @@ static void set_proxy(struct env *env, const struct spec *spec, const struct env
 		set(env, names[i], url);
 	set(env, "NO_PROXY", "localhost,127.0.0.1,::1");
 	set(env, "no_proxy", "localhost,127.0.0.1,::1");
-	/* Node looks at them only if told to; where every way leads to egress it need not. */
+	/* Node reads proxy variables only with this one. With namespaces egress gets every
+	 * connection without it. */
 	if (extra->proxy_port)
 		set(env, "NODE_USE_ENV_PROXY", "1");
 }
 
 /*
- * Where egress opens TLS, programs have to trust its authority. Most read one of the host's files,
- * which have it inside (Java's own, too); these are for those that bring a list of their own.
+ * Where egress opens TLS, programs have to trust its authority. Most read a bundle of the host,
+ * which has the authority added inside (Java's key store, too); these variables are for programs
+ * with a list of their own.
  */
 static void set_authority(struct env *env, const struct spec *spec)
 {
@@ -179,7 +182,7 @@ static void set_authority(struct env *env, const struct spec *spec)
 	set(env, "DENO_CERT", CELL_AUTHORITY);
 }
 
-/* Last of all: whatever else the contract says, the value itself is never inside. */
+/* Set last: a line of the contract must not put the value itself inside. */
 static void set_placeholders(struct env *env, const struct spec *spec,
 			     const struct env_extra *extra)
 {

@@ -18,13 +18,12 @@
 #include <string.h>
 #include <time.h>
 
-/* So much of a command line is kept, for people. */
+/* The part of a command line that a record shows to people. */
 #define COMMAND_MAX 4000
 
-/* ---- where ---- */
+/* ---- the store ---- */
 
-/* Is something in the store granted by itself? What atoll grants without being asked is elsewhere.
- */
+/* Does a line grant a place in the store? The defaults grant none. */
 static bool is_granted_within(const struct spec *spec, const char *store)
 {
 	char path[PATH_MAX];
@@ -61,9 +60,9 @@ int layer_check_reach(const struct spec *spec, struct atoll_error *err)
 			 path);
 }
 
-/* ---- before ---- */
+/* ---- before the command ---- */
 
-/* As one would type it. */
+/* The command line with quotes, as for a shell. */
 static char *command_text(char *const *argv)
 {
 	cleanup_buf struct buf text = BUF_INIT((size_t)16 << 20);
@@ -131,7 +130,7 @@ int run_layer_open(struct run *run, struct atoll_error *err)
 	struct run_layer *layer = &run->layer;
 	int r;
 
-	/* Another back end may be tried with the same one. */
+	/* The second back end uses the same record. */
 	if (run->spec->workspace_mode != SPEC_WORKSPACE_LAYER || layer->record)
 		return 0;
 	r = layer_record_create(ATOLL_RECORD_RUN, run->spec->workspace, &layer->record, err);
@@ -151,8 +150,8 @@ void run_layer_started(const struct run *run)
 		dprintf(run->layer.record->lock_fd, "%d\n", run->handle.pid);
 }
 
-/* How long the supervisor may look away from its command; and when it does, unless there is much:
- * what ends before is not kept up by what others have left. */
+/* The supervisor removes leftovers of earlier runs while its command is idle: for TIDY_NS at a
+ * time, and not before TIDY_AFTER_NS unless there are many, so that a short run does none of it. */
 #define TIDY_NS	      500000
 #define TIDY_AFTER_NS 25000000
 
@@ -167,7 +166,7 @@ void run_layer_idle(struct run *run)
 		bool is_littered = layer_store_is_littered(&layer->record->store);
 
 		layer->tidy_ns = now_ns + (is_littered ? 0 : TIDY_AFTER_NS);
-		/* If this one's were, it gives them back, most likely. */
+		/* A run that took a spare record usually returns it at its end. */
 		if (!layer->record->is_ahead)
 			layer_store_prepare(&layer->record->store);
 	} else if (now_ns >= layer->tidy_ns) {
@@ -187,7 +186,7 @@ int64_t run_layer_wait_ms(const struct run *run)
 	return !layer->tidy_ns || left_ns <= 0 ? 0 : left_ns / 1000000 + 1;
 }
 
-/* ---- after ---- */
+/* ---- after the command ---- */
 
 static void count(struct atoll_result *result, const struct atoll_changes *changes)
 {
@@ -207,7 +206,7 @@ static void count(struct atoll_result *result, const struct atoll_changes *chang
 	result->n_conflicts = changes->n_conflicts;
 }
 
-/* 1 if there is nothing to keep. */
+/* Returns 1 if the layer is empty. */
 static int finish_record(struct run *run, struct atoll_error *err)
 {
 	struct layer_record *record = run->layer.record;
@@ -244,8 +243,8 @@ void run_layer_read(struct run *run)
 	layer->is_empty = finish_record(run, &layer->problem) == 1;
 }
 
-/* The command has run; what it wrote is kept, or it is said why it could not be. What is in the
- * store stays there in any case. */
+/* Finish the record of a run that has started. If that fails, the result has the reason; the files
+ * stay in the store. */
 static void keep(struct run *run)
 {
 	struct layer_record *record = run->layer.record;

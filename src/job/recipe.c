@@ -10,12 +10,12 @@
 #include <stdio.h>
 
 /*
- * What a job was made of, to make it again
+ * The words that a job was made of, to make the same contract again
  *
- * A sandbox outlives the process that made it, and is built anew whenever it is needed. Its
- * contract is what was said at the beginning: job file and options, kept word for word, from the
- * directory and with the home that they counted from. Whether a file may be trusted was decided
- * then. The command is left out, because steps bring theirs; a replay brings that of its receipt.
+ * A sandbox outlives the process that made it, and a holder builds it again from its record. The
+ * recipe has the job file and the options word for word, with the directory and home that relative
+ * paths count from. Trust in the file was decided when the sandbox was created. The command is left
+ * out: each step has its own, and a replay uses that of its receipt.
  *
  *	"atoll job 1"  HOME  CALLER  { "load" NAME PATH TEXT | "set" KEY VALUE }...
  */

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <termios.h>
 
-/* How long a terminal may take for the last few bytes. */
+/* Time for a terminal to show the last bytes. */
 #define RESET_MS 500
 
 static int make_pipe(int *ret_read, int *ret_write, struct atoll_error *err)
@@ -22,7 +22,7 @@ static int make_pipe(int *ret_read, int *ret_write, struct atoll_error *err)
 
 	if (pipe2(made, O_CLOEXEC) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make a pipe");
-	/* Not 0, 1 or 2, even if the caller has closed them. */
+	/* The new descriptors are never 0, 1 or 2, even if the caller has closed these. */
 	*ret_read = fd_above_stdio(made[0]);
 	*ret_write = fd_above_stdio(made[1]);
 	r = *ret_read < 0 ? *ret_read : *ret_write;
@@ -34,8 +34,8 @@ static bool is_open(int fd)
 	return fd >= 0 && fcntl(fd, F_GETFD) >= 0;
 }
 
-/* A terminal whose owner has stopped it (Ctrl-S) would hold us up for ever in write(). A
- * description of our own can be non-blocking without anybody noticing. */
+/* write() to a terminal that was stopped (Ctrl-S) blocks for ever. A newly opened file description
+ * can be non-blocking without an effect on the caller's. */
 static void show(struct stream *stream, bool is_interactive)
 {
 	char path[32];
@@ -140,8 +140,8 @@ void relay_close(struct relay *relay)
 	}
 }
 
-/* Two streams on one terminal: a piece of one in the middle of the other's could make a sequence
- * of two harmless halves. So what has been begun goes first. */
+/* Two streams on one terminal: a piece of one stream inside a piece of the other could form an
+ * escape sequence from two harmless halves. So a stream with unsent bytes goes first. */
 static bool has_to_wait(const struct relay *relay, int i)
 {
 	for (int j = RELAY_OUT; relay->streams[i].is_shown && j < RELAY_COUNT; j++) {
@@ -173,10 +173,10 @@ void relay_want(const struct relay *relay, struct pollfd *fds)
 		fds[1] = (struct pollfd){.fd = relay->streams[RELAY_IN].to, .events = 0};
 }
 
-/* Take what has come. False at the end of the stream. */
+/* Read the available bytes. False at the end of the stream. */
 static bool fill(struct stream *stream)
 {
-	/* The filter needs room in front, for what it has held back. */
+	/* The filter may put withheld bytes in front: leave room for them. */
 	size_t room = stream->is_shown ? VT_HELD_MAX : 0;
 	ssize_t got = read(stream->from, stream->data + room, RELAY_ROOM - room);
 
@@ -187,14 +187,14 @@ static bool fill(struct stream *stream)
 	return got > 0;
 }
 
-/* Hand on a piece that fits. */
+/* Write a piece that does not block. */
 static void flush(struct stream *stream)
 {
 	size_t left = stream->used - stream->sent;
 	ssize_t done;
 
 	if (stream->to < 0) {
-		stream->sent = stream->used; /* nobody reads: it has still been produced */
+		stream->sent = stream->used; /* no reader: the bytes count as output all the same */
 		return;
 	}
 	if (!stream->is_big && !stream->closes_to && left > PIPE_BUF) /* it might block */
@@ -224,13 +224,13 @@ static bool count(struct relay *relay, int i)
 	return true;
 }
 
-/* What has come, on its way out. False if there was too much of it. */
+/* Count, hash and filter new output. False if it exceeds the limit. */
 static bool pass(struct relay *relay, int i)
 {
 	struct stream *stream = &relay->streams[i];
 	bool is_within = count(relay, i);
 
-	/* As the command wrote it, not as a terminal shows it. */
+	/* The hash is over the bytes of the command, not over the filtered ones. */
 	if (i != RELAY_IN && relay->output)
 		eventlog_output_add(
 			relay->output, i == RELAY_ERR ? EVENTLOG_STDERR : EVENTLOG_STDOUT,
@@ -254,8 +254,8 @@ void relay_idle(struct relay *relay)
 	}
 }
 
-/* The caller's input has ended, and a terminal cannot be closed on one side: type what stands for
- * the end, twice where the last line is not complete. */
+/* The caller's input has ended. A terminal cannot be closed for reading alone: write its
+ * end-of-file character, twice after an incomplete line. */
 static void type_end(struct relay *relay)
 {
 	struct stream *stream = &relay->streams[RELAY_IN];
@@ -281,7 +281,7 @@ bool relay_move(struct relay *relay, const struct pollfd *fds)
 		else if (to->fd >= 0 && to->revents & ~POLLOUT)
 			end_to(stream);
 		if (i == RELAY_IN && relay->is_input_held)
-			continue; /* since it was polled */
+			continue; /* closed since the poll */
 		if (from->fd >= 0 && from->revents && stream->from >= 0) {
 			if (!fill(stream)) {
 				end_from(stream);
@@ -293,19 +293,19 @@ bool relay_move(struct relay *relay, const struct pollfd *fds)
 			if (stream->to < 0)
 				flush(stream);
 		}
-		/* Whoever reads must see the end; and what nobody takes is not read on. */
+		/* Close the other end: a reader sees the end of file, a writer gets SIGPIPE. */
 		if (stream->from < 0 && stream->sent == stream->used && !stream->is_shown)
 			end_to(stream);
 		if (stream->to < 0 && (i == RELAY_IN || stream->closes_from))
 			end_from(stream);
 	}
-	/* The caller's terminal is gone: so is the command's, and the kernel tells it. */
+	/* The caller's terminal is gone: close the command's, and the kernel sends SIGHUP. */
 	if (relay->has_terminal && relay->streams[RELAY_OUT].from < 0)
 		end_to(&relay->streams[RELAY_IN]);
 	return is_within;
 }
 
-/* Where others may write on, what has not come by now is not the command's. */
+/* If other processes of the sandbox may write on, read only what is in the pipes now. */
 static bool end_empty(struct relay *relay, const struct pollfd *fds)
 {
 	bool has_ended = false;
@@ -343,7 +343,8 @@ bool relay_drain(struct relay *relay, int64_t until_ns, int stop_fd)
 			return false;
 		if (relay_move(relay, fds))
 			continue;
-		/* Beyond the limit nothing more is taken; what was taken before still goes out. */
+		/* Beyond the limit nothing more is read; bytes that were read before are written.
+		 */
 		for (int i = RELAY_OUT; i < RELAY_COUNT; i++)
 			end_from(&relay->streams[i]);
 	}
@@ -367,7 +368,7 @@ bool relay_reset(struct relay *relay)
 		if (!stream->is_shown || stream->to < 0)
 			continue;
 		is_mid_line = is_mid_line || stream->vt.is_mid_line;
-		/* What could not be shown in time may have been cut within a sequence. */
+		/* The output may have been cut within an escape sequence. */
 		if (stream->sent < stream->used)
 			bytes[n++] = 0x18;
 		stream->sent = stream->used;

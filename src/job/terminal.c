@@ -27,7 +27,7 @@ void terminal_enter(struct terminal *terminal)
 		return;
 	raw = terminal->before;
 	cfmakeraw(&raw);
-	/* At once: waiting for output could take for ever where somebody has stopped it. */
+	/* TCSANOW: waiting for the output could take for ever if it is stopped (Ctrl-S). */
 	terminal->is_raw = tcsetattr(terminal->fd, TCSANOW, &raw) == 0;
 }
 
@@ -37,7 +37,7 @@ void terminal_leave(struct terminal *terminal, bool drops_input)
 		return;
 	terminal->is_raw = false;
 	if (!terminal_is_foreground(terminal->fd))
-		return; /* it is somebody else's by now, and touching it would stop us */
+		return; /* in the background: a change would raise SIGTTOU */
 	if (drops_input)
 		tcflush(terminal->fd, TCIFLUSH);
 	tcsetattr(terminal->fd, TCSANOW, &terminal->before);
