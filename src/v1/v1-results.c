@@ -163,7 +163,6 @@ int v1_open(struct api *api, const char *dir, void **ret, struct atoll_error *er
 	return 0;
 }
 
-/* The boxes are gone, and with them all first readers and starts. */
 void v1_close(void *state)
 {
 	struct v1 *v1 = state;
@@ -171,6 +170,7 @@ void v1_close(void *state)
 	if (!v1)
 		return;
 	box_unlisten(&v1->listener);
+	v1_steps_done(v1);
 	results_close(v1->results);
 	free(v1);
 }

@@ -138,6 +138,16 @@ void v1_step_is_read(struct v1 *v1, struct process *process)
 	}
 }
 
+void v1_steps_done(struct v1 *v1)
+{
+	for (struct first_reader *at = v1->first_readers, *next; at; at = next) {
+		next = at->next;
+		loop_disarm(v1->api->loop, &at->timer);
+		free(at);
+	}
+	v1->first_readers = NULL;
+}
+
 static void on_first_late(struct loop_timer *timer)
 {
 	drop_first((struct first_reader *)((char *)timer - offsetof(struct first_reader, timer)));

@@ -16,5 +16,8 @@ void v1_step_ended(struct v1 *v1, struct process *process);
 void v1_step_is_read(struct v1 *v1, struct process *process);
 /* The box has ended, and with it its steps. */
 void v1_steps_gone(struct v1 *v1, struct box *box);
+/* The daemon has stopped. Its boxes live on, so no event has ended their first readers; the struct
+ * process of each is freed already. */
+void v1_steps_done(struct v1 *v1);
 
 api_handler v1_step_start, v1_steps_list, v1_step_get, v1_step_signal, v1_step_resize;
