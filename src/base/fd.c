@@ -90,14 +90,10 @@ int fd_openat2(int dir_fd, const char *path, int flags, mode_t mode, uint64_t re
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* Is no part of the path a symbolic link, as far as the path exists? One system call; realpath(3)
- * makes one for each part. False also if the kernel cannot tell. */
-static bool has_no_links(const char *path)
+bool fd_path_has_no_links(const char *path)
 {
-	int fd = fd_openat2(AT_FDCWD, path, O_PATH, 0, RESOLVE_NO_SYMLINKS);
+	cleanup_fd int fd = fd_openat2(AT_FDCWD, path, O_PATH, 0, RESOLVE_NO_SYMLINKS);
 
-	if (fd >= 0)
-		close(fd);
 	return fd >= 0 || fd == -ENOENT || fd == -ENOTDIR;
 }
 
@@ -108,7 +104,7 @@ void fd_real_path(const char *path, char ret[PATH_MAX])
 	char *slash;
 
 	snprintf(ret, PATH_MAX, "%s", path);
-	if (has_no_links(path))
+	if (fd_path_has_no_links(path))
 		return;
 	snprintf(above, sizeof above, "%s", path);
 	while (!realpath(above, real)) {

@@ -24,6 +24,10 @@ int fd_read_all(int fd, struct buf *buf);
  * On a kernel without the call (before 5.6) -ENOSYS. */
 int fd_openat2(int dir_fd, const char *path, int flags, mode_t mode, uint64_t resolve);
 
+/* Is no part of the path a symbolic link, as far as the path exists? One system call; realpath(3)
+ * makes one for each part. False also if the kernel has no openat2(). */
+bool fd_path_has_no_links(const char *path);
+
 /* Write the path that the kernel reaches from `path`, which is plain and absolute: as realpath(3),
  * but names that do not exist are kept behind the deepest directory that exists. */
 void fd_real_path(const char *path, char ret[PATH_MAX]);

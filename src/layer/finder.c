@@ -10,7 +10,6 @@
 #include "spec/spec.h"
 
 #include <dirent.h>
-#include <linux/openat2.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,22 +165,14 @@ static int protect_walk(struct finder *finder, const char *path, bool with_own_n
 	return r < 0 ? r : finder_protect_text(finder, walk.at);
 }
 
-/* One system call where no link is on the way, which is the usual case. */
-static bool has_no_links(const char *path)
-{
-	cleanup_fd int fd = fd_openat2(AT_FDCWD, path, O_PATH, 0, RESOLVE_NO_SYMLINKS);
-
-	return fd >= 0 || fd == -ENOENT || fd == -ENOTDIR;
-}
-
 int finder_protect_link(struct finder *finder, const char *path)
 {
-	return has_no_links(path) ? 0 : protect_walk(finder, path, false);
+	return fd_path_has_no_links(path) ? 0 : protect_walk(finder, path, false);
 }
 
 int finder_protect_links(struct finder *finder, const char *path)
 {
-	return has_no_links(path) ? 0 : protect_walk(finder, path, true);
+	return fd_path_has_no_links(path) ? 0 : protect_walk(finder, path, true);
 }
 
 int finder_protect(struct finder *finder, const char *path)
