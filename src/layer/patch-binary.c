@@ -2,103 +2,34 @@
 #include "layer/patch.h"
 
 #include "base/buf.h"
+#include "base/hash.h"
 
+#include <sha1.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-/* ---- SHA-1, which git names its objects by (FIPS 180-4); nothing here relies on its strength ----
- */
-
-struct sha1 {
-	uint32_t state[5];
-	uint64_t size;
-	unsigned char block[64];
-};
-
-static uint32_t rotate(uint32_t value, unsigned n)
+/* git names a blob by the SHA-1 of its header and content. Nothing here relies on the strength of
+ * SHA-1. */
+void patch_blob_name(const void *data, size_t size, char ret[PATCH_NAME_SIZE])
 {
-	return value << n | value >> (32 - n);
+	uint8_t digest[SHA1_DIGEST_LENGTH];
+	SHA1_CTX sha1;
+	char head[32];
+
+	SHA1Init(&sha1);
+	SHA1Update(&sha1, (const uint8_t *)head,
+		   (size_t)snprintf(head, sizeof head, "blob %zu", size) + 1);
+	SHA1Update(&sha1, data, size);
+	SHA1Final(digest, &sha1);
+	hash_to_hex(digest, sizeof digest, ret);
 }
 
+/* The four bytes as a number, the most significant byte first. */
 static uint32_t read_word(const unsigned char *bytes)
 {
 	return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 |
 	       bytes[3];
-}
-
-static uint32_t mix(unsigned round, uint32_t b, uint32_t c, uint32_t d)
-{
-	if (round < 20)
-		return ((b & c) | (~b & d)) + 0x5a827999;
-	if (round < 40)
-		return (b ^ c ^ d) + 0x6ed9eba1;
-	if (round < 60)
-		return ((b & c) | (b & d) | (c & d)) + 0x8f1bbcdc;
-	return (b ^ c ^ d) + 0xca62c1d6;
-}
-
-static void sha1_block(struct sha1 *sha1, const unsigned char *block)
-{
-	uint32_t w[80], s[5];
-
-	for (unsigned i = 0; i < 16; i++)
-		w[i] = read_word(block + (size_t)4 * i);
-	for (unsigned i = 16; i < 80; i++)
-		w[i] = rotate(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
-	memcpy(s, sha1->state, sizeof s);
-	for (unsigned i = 0; i < 80; i++) {
-		uint32_t next = rotate(s[0], 5) + mix(i, s[1], s[2], s[3]) + s[4] + w[i];
-
-		s[4] = s[3];
-		s[3] = s[2];
-		s[2] = rotate(s[1], 30);
-		s[1] = s[0];
-		s[0] = next;
-	}
-	for (unsigned i = 0; i < 5; i++)
-		sha1->state[i] += s[i];
-}
-
-static void sha1_add(struct sha1 *sha1, const void *data, size_t size)
-{
-	const unsigned char *bytes = data;
-
-	while (size > 0) {
-		size_t used = sha1->size % 64, part = 64 - used < size ? 64 - used : size;
-
-		memcpy(sha1->block + used, bytes, part);
-		sha1->size += part;
-		bytes += part;
-		size -= part;
-		if (sha1->size % 64 == 0)
-			sha1_block(sha1, sha1->block);
-	}
-}
-
-static void sha1_end(struct sha1 *sha1)
-{
-	uint64_t bits = sha1->size * 8;
-	unsigned char length[8];
-
-	sha1_add(sha1, "\x80", 1);
-	while (sha1->size % 64 != 56)
-		sha1_add(sha1, "", 1);
-	for (unsigned i = 0; i < 8; i++)
-		length[i] = (unsigned char)(bits >> (56 - 8 * i));
-	sha1_add(sha1, length, sizeof length);
-}
-
-void patch_blob_name(const void *data, size_t size, char ret[PATCH_NAME_SIZE])
-{
-	struct sha1 sha1 = {{0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0}, 0, {0}};
-	char head[32];
-
-	sha1_add(&sha1, head, (size_t)snprintf(head, sizeof head, "blob %zu", size) + 1);
-	sha1_add(&sha1, data, size);
-	sha1_end(&sha1);
-	for (unsigned i = 0; i < 5; i++)
-		snprintf(ret + (size_t)8 * i, 9, "%08x", sha1.state[i]);
 }
 
 /* ---- lines of base 85, each with its length in front ---- */
